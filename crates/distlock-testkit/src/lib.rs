@@ -1,0 +1,1 @@
+//! Real servers, fault proxies and suites of promises.

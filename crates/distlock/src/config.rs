@@ -1,0 +1,65 @@
+//! Every default once, each with its reason.
+
+use std::time::Duration;
+
+/// How long a lock without a lease lives after its last renewal. Redisson's `lockWatchdogTimeout`: long enough for a
+/// stop-the-world pause, short enough for operators to wait out a crashed holder.
+pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
+
+/// The watchdog renews after this fraction of its timeout: two renewals may fail before the third is too late.
+pub(crate) const RENEWALS_PER_TIMEOUT: u32 = 3;
+
+/// A shorter watchdog timeout could not be renewed in time over an ordinary network.
+pub(crate) const WATCHDOG_FLOOR: Duration = Duration::from_millis(100);
+
+/// How many locks one renewal command covers: Redisson's `lockWatchdogBatchSize`. One script of this size holds
+/// the server for well under a millisecond.
+pub(crate) const RENEWAL_BATCH: usize = 100;
+
+/// The longest lease and wait. Beyond it a server's expiry arithmetic overflows and leaves an immortal lock.
+pub(crate) const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
+/// The longest name in bytes. Names are keys: real ones are far shorter, and a runaway one should fail early.
+pub(crate) const NAME_BYTES: usize = 4096;
+
+/// What a holder subtracts from its lease before it believes in it: clocks may differ in rate by one per cent, and a
+/// timer may be late by two milliseconds.
+pub(crate) fn safety_margin(lease: Duration) -> Duration {
+    (lease / 100 + Duration::from_millis(2)).min(lease / 2)
+}
+
+/// How long one command may take, reconnects and re-sends included, beyond the caller's wait: Redisson's `timeout`.
+pub(crate) const COMMAND_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How long one reply may take before the connection counts as dead. A third of [`COMMAND_TIMEOUT`], so a lost reply
+/// is asked for again within it; every step is idempotent, so asking twice does no harm.
+pub(crate) const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How many times in a row a lock may pass from one local holder to the next before it is really released. Enough to
+/// make the round trips disappear, few enough that other processes wait for milliseconds.
+pub(crate) const BURST_COUNT: u32 = 64;
+
+/// For how long a burst may last; the count alone would let sections of a second starve other processes.
+pub(crate) const BURST_TIME: Duration = Duration::from_millis(10);
+
+/// After a burst, the process that had it stands back this long if others listen, so that the next burst is theirs.
+pub(crate) const STAND_BACK: Duration = Duration::from_millis(2);
+
+/// A waiter behind a local holder expects the lock from it within this time, and only then listens to the server: most
+/// holders are done before a subscription would be.
+pub(crate) const LOCAL_PATIENCE: Duration = Duration::from_millis(10);
+
+/// The first and the longest pause between attempts while a store cannot be reached.
+pub(crate) const RETRY_FIRST: Duration = Duration::from_millis(10);
+/// See [`RETRY_FIRST`].
+pub(crate) const RETRY_LONGEST: Duration = Duration::from_millis(500);
+
+/// Every wait re-checks at least this often even if no message comes: a third of the watchdog timeout, but not more often
+/// than once a second, so that waiting costs nothing that counts.
+pub(crate) fn recheck(watchdog: Duration) -> Duration {
+    (watchdog / RENEWALS_PER_TIMEOUT).max(Duration::from_secs(1))
+}
+
+/// The watchdog thread looks at the clock this often even if nothing is due: after a suspend, timers are late by its
+/// length, and a lost lock must be noticed soon.
+pub(crate) const WATCHDOG_TICK: Duration = Duration::from_secs(1);

@@ -1,0 +1,217 @@
+//! What the library takes from its surroundings: time, tasks and chance.
+//!
+//! Everything in `engine` and in the stores reads the clock, sleeps, spawns and draws random numbers through
+//! [`Env`], so a simulation can run the very same code on virtual time. Programs never need this module:
+//! [`System`] is the default.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle};
+
+/// An owned, sendable future; the shape every [`Store`](crate::store::Store) step has.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A point on an [`Env`]'s clock, counted from an origin that is the same for the whole process.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(u64);
+
+impl Moment {
+    /// Later than anything that will happen.
+    pub const NEVER: Moment = Moment(u64::MAX);
+
+    /// The moment this long after the clock's origin.
+    pub fn from_origin(d: Duration) -> Moment {
+        Moment(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// This moment plus `d`; [`Moment::NEVER`] instead of an overflow.
+    #[must_use]
+    pub fn after(self, d: Duration) -> Moment {
+        Moment(self.0.saturating_add(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
+    /// This moment minus `d`; the origin instead of an underflow.
+    #[must_use]
+    pub fn before(self, d: Duration) -> Moment {
+        Moment(self.0.saturating_sub(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
+    /// How long after `earlier` this is; zero if it is not later.
+    pub fn since(self, earlier: Moment) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// Nanoseconds since the origin, for keeping a moment in an atomic.
+    pub fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// The inverse of [`Moment::as_nanos`].
+    pub fn from_nanos(nanos: u64) -> Moment {
+        Moment(nanos)
+    }
+}
+
+impl fmt::Debug for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Moment::NEVER => f.write_str("never"),
+            Moment(n) => write!(f, "{:?}", Duration::from_nanos(n)),
+        }
+    }
+}
+
+/// Time, tasks and chance, as the library sees them.
+pub trait Env: fmt::Debug + Send + Sync + 'static {
+    /// The present, on a clock that never steps back and runs through suspend.
+    fn now(&self) -> Moment;
+
+    /// Ends at `at`. Polled inside a task that this same [`Env`] or the caller's runtime runs.
+    fn sleep_until(&self, at: Moment) -> BoxFuture<'static, ()>;
+
+    /// Runs `work` beside the caller: on the caller's runtime if there is one, else as [`Env::spawn_apart`].
+    fn spawn(&self, work: BoxFuture<'static, ()>);
+
+    /// Runs `work` where no shutdown of a caller's runtime can end it.
+    fn spawn_apart(&self, work: BoxFuture<'static, ()>);
+
+    /// Runs the watchdog: where neither the caller's tasks nor the library's other tasks can delay it.
+    fn spawn_watchdog(&self, work: BoxFuture<'static, ()>);
+
+    /// Sixty-four random bits, for jitter; never for identity.
+    fn random(&self) -> u64;
+}
+
+/// The real surroundings: `CLOCK_BOOTTIME`, tokio, two threads of the library's own.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct System;
+
+impl Env for System {
+    fn now(&self) -> Moment {
+        boot_time()
+    }
+
+    fn sleep_until(&self, at: Moment) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(at.since(self.now())))
+    }
+
+    fn spawn(&self, work: BoxFuture<'static, ()>) {
+        match Handle::try_current() {
+            Ok(here) => drop(here.spawn(work)),
+            Err(_) => self.spawn_apart(work),
+        }
+    }
+
+    fn spawn_apart(&self, work: BoxFuture<'static, ()>) {
+        static APART: OnceLock<Option<Handle>> = OnceLock::new();
+        spawn_on(APART.get_or_init(|| own_thread("distlock")), work);
+    }
+
+    fn spawn_watchdog(&self, work: BoxFuture<'static, ()>) {
+        static WATCHDOG: OnceLock<Option<Handle>> = OnceLock::new();
+        spawn_on(WATCHDOG.get_or_init(|| own_thread("distlock-watchdog")), work);
+    }
+
+    fn random(&self) -> u64 {
+        fastrand::u64(..)
+    }
+}
+
+/// `CLOCK_BOOTTIME` counts while a laptop or a virtual machine is suspended; `Instant` does not, and a holder
+/// that resumed with it would believe in a lease that ended long ago.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn boot_time() -> Moment {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Moment::from_origin(Duration::new(t.tv_sec.unsigned_abs(), t.tv_nsec.unsigned_abs() as u32))
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn boot_time() -> Moment {
+    static ORIGIN: OnceLock<std::time::Instant> = OnceLock::new();
+    Moment::from_origin(ORIGIN.get_or_init(std::time::Instant::now).elapsed())
+}
+
+/// A runtime of one thread that lives as long as the process. `None` if the system gives no thread.
+fn own_thread(name: &str) -> Option<Handle> {
+    let runtime = Builder::new_current_thread().enable_all().build().ok()?;
+    let handle = runtime.handle().clone();
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(move || runtime.block_on(std::future::pending::<()>()))
+        .ok()?;
+    Some(handle)
+}
+
+/// Without a thread of our own the caller's runtime is the next best place.
+fn spawn_on(own: &Option<Handle>, work: BoxFuture<'static, ()>) {
+    match own.clone().or_else(|| Handle::try_current().ok()) {
+        Some(handle) => drop(handle.spawn(work)),
+        None => tracing::error!("distlock: no thread and no runtime to run background work on"),
+    }
+}
+
+/// Virtual surroundings: tokio's clock, which a test can pause, and one runtime for everything.
+///
+/// ```
+/// use std::time::Duration;
+/// use distlock::{Locks, env::Virtual};
+///
+/// let rt = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
+/// rt.block_on(async {
+///     let locks = Locks::builder().url("memory:").env(Virtual::new()).connect().await?;
+///     let hour = Duration::from_secs(3600);
+///     let guard = locks.mutex("k").lock().lease(hour).await?;
+///     guard.lost().await; // an hour of virtual time, no time at all in the test
+///     assert!(guard.is_lost());
+///     Ok::<(), distlock::Error>(())
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Virtual {
+    origin: tokio::time::Instant,
+    runtime: Handle,
+}
+
+impl Virtual {
+    /// Takes the runtime it is called in.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Virtual {
+        Virtual { origin: tokio::time::Instant::now(), runtime: Handle::current() }
+    }
+}
+
+impl Env for Virtual {
+    fn now(&self) -> Moment {
+        let _inside = self.runtime.enter();
+        Moment::from_origin(self.origin.elapsed())
+    }
+
+    fn sleep_until(&self, at: Moment) -> BoxFuture<'static, ()> {
+        let _inside = self.runtime.enter();
+        Box::pin(tokio::time::sleep(at.since(self.now())))
+    }
+
+    fn spawn(&self, work: BoxFuture<'static, ()>) {
+        drop(self.runtime.spawn(work));
+    }
+
+    fn spawn_apart(&self, work: BoxFuture<'static, ()>) {
+        self.spawn(work);
+    }
+
+    fn spawn_watchdog(&self, work: BoxFuture<'static, ()>) {
+        self.spawn(work);
+    }
+
+    fn random(&self) -> u64 {
+        fastrand::u64(..)
+    }
+}

@@ -1,0 +1,132 @@
+//! What went wrong.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::store::Kind;
+
+/// A result of this library.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The one error type: a [kind](ErrorKind) to branch on, a message for people, the lock it is about.
+///
+/// ```
+/// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+/// # rt.block_on(async {
+/// use distlock::{ErrorKind, Locks};
+///
+/// let error = Locks::memory().mutex("").lock().await.unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::InvalidName);
+/// assert!(!error.is_retryable());
+/// # });
+/// ```
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    lock: Option<(Kind, Arc<str>)>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
+}
+
+/// What sort of trouble it is. Contention, outage, loss and bad input never share a variant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The lock stayed busy for the whole wait.
+    WaitTimeout,
+    /// The caller does not hold the lock it wants to act on.
+    NotHeld,
+    /// The lock was held and is not any more: its lease ran out, or somebody removed it.
+    Lost,
+    /// The store could not be reached, or refuses to work; nothing was done.
+    Unavailable,
+    /// The store was asked, but its answer did not arrive: the step may or may not have happened.
+    Indeterminate,
+    /// Too few of several servers agreed.
+    NoQuorum,
+    /// Too few replicas acknowledged the acquisition; it was rolled back.
+    NotDurable,
+    /// Something that is not this kind of lock stands under the name.
+    Conflict,
+    /// The store or the server cannot do this.
+    Unsupported,
+    /// The name cannot be used.
+    InvalidName,
+    /// The duration cannot be used.
+    InvalidDuration,
+    /// The URL, an option or a credential is wrong.
+    Config,
+    /// The `Locks` was closed.
+    Closed,
+}
+
+impl Error {
+    /// An error with a message that says what is wrong and what to do.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
+        Error(Arc::new(Inner { kind, message: message.into(), lock: None, source: None }))
+    }
+
+    /// The same error with its cause.
+    #[must_use]
+    pub fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Error {
+        Arc::make_mut(&mut self.0).source = Some(Arc::new(source));
+        self
+    }
+
+    /// The same error, about this lock.
+    #[must_use]
+    pub fn about(mut self, kind: Kind, name: &Arc<str>) -> Error {
+        Arc::make_mut(&mut self.0).lock = Some((kind, name.clone()));
+        self
+    }
+
+    /// The sort of trouble.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The name of the lock, if the error is about one.
+    pub fn lock_name(&self) -> Option<&str> {
+        self.0.lock.as_ref().map(|(_, name)| &**name)
+    }
+
+    /// The kind of the lock, if the error is about one.
+    pub fn lock_kind(&self) -> Option<Kind> {
+        self.0.lock.as_ref().map(|(kind, _)| *kind)
+    }
+
+    /// Whether the same call may succeed later without a change of code or configuration.
+    pub fn is_retryable(&self) -> bool {
+        use ErrorKind::*;
+        matches!(
+            self.0.kind,
+            WaitTimeout | Lost | Unavailable | Indeterminate | NoQuorum | NotDurable
+        )
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((kind, name)) = &self.0.lock {
+            // Debug escapes control characters: a name must not be able to forge a log line.
+            write!(f, "{kind} {name:?}: ")?;
+        }
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Error({:?}: {self})", self.0.kind)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_ref().map(|source| &**source as &(dyn StdError + 'static))
+    }
+}

@@ -1,0 +1,1 @@
+//! One machine, no server.

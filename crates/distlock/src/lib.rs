@@ -1,0 +1,16 @@
+//! Distributed locks on Redisson's wire format.
+
+pub mod env;
+mod config;
+mod error;
+#[cfg(feature = "file")]
+mod file;
+mod observe;
+mod owner;
+#[cfg(feature = "redis")]
+mod redis;
+pub mod store;
+
+pub use error::{Error, ErrorKind, Result};
+pub use observe::{Event, Observer, Subject, Tracing};
+pub use owner::Owner;

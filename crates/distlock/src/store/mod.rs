@@ -1,0 +1,65 @@
+//! The seam between the engine, which waits, and the stores, which decide.
+//!
+//! Programs do not need this module; authors of a store, and of test doubles that make one fail, do.
+
+mod claim;
+mod listen;
+pub mod state;
+
+pub use claim::{Attempt, Claim, Holder, Kind, Released, Snapshot, What};
+pub use listen::{Listener, Topic};
+
+use std::fmt::Debug;
+
+use crate::env::BoxFuture;
+use crate::error::Result;
+
+/// Where locks are kept. A store decides; it never waits.
+///
+/// # Contract
+/// - **Each step is atomic and sent at most once.** A store does not retry: the engine does, because it
+///   knows the deadline. (Reloading a script that a server does not know is not a retry.)
+/// - **Each step is idempotent.** An owner lives in one process, so the engine knows its depth: `acquire` *sets* the hold
+///   to `claim.depth`, `release` sets it to `claim.depth` and frees at 0. Doing a step twice changes nothing more.
+/// - **Each step ends.** A store bounds every step by its reply time-out and says what it knows:
+///   [`Unavailable`](crate::ErrorKind::Unavailable) if the step surely did not happen,
+///   [`Indeterminate`](crate::ErrorKind::Indeterminate) if it may have.
+/// - **Each step may be run to its end on any runtime**, and dropping its future half-way leaves the store consistent:
+///   the step happened, or it did not.
+/// - A lock always has a time to live. Something without one under the name is a
+///   [`Conflict`](crate::ErrorKind::Conflict), found before anything is written; so is something of another type.
+pub trait Store: Debug + Send + Sync + 'static {
+    /// Takes the lock for `claim.owner` at `claim.depth`, or says how long the present holder may keep it.
+    ///
+    /// The time to live becomes `claim.lease`. At depth 2 and above the owner must hold it already; if it does not,
+    /// the answer is `Busy`. With `claim.heir_of` the lock passes from that owner to this one, and only from it.
+    fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Attempt>>;
+
+    /// Sets the owner's hold to `claim.depth`; at 0 the lock is free and everybody who listens is told.
+    fn release<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Released>>;
+
+    /// Sets the time to live of each lock that its owner still holds to `claim.lease`. Never acquires.
+    ///
+    /// One answer per claim, in order: `true` renewed, `false` not held any more, an error for unknown. One bad claim
+    /// never spoils another's answer.
+    fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<bool>>>;
+
+    /// Leaves the queue of a fair kind; idempotent. Kinds without a queue have nothing to leave.
+    fn give_up<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<()>> {
+        let _ = claim;
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Starts listening for releases. The future ends when the subscription is acknowledged: from then on no release
+    /// goes unheard, except across a reconnect, which the [`Listener`] reports as if it were a release.
+    fn listen<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Listener>>;
+
+    /// What stands under `name` now.
+    fn inspect<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Snapshot>>;
+
+    /// Frees the lock whoever holds it, tells everybody who listens, and returns what stood there before.
+    fn force<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Snapshot>>;
+
+    /// Every lock whose name starts with `prefix`.
+    fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<Snapshot>>>;
+}
