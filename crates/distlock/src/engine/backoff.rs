@@ -1,0 +1,28 @@
+//! Pauses between attempts that fail.
+
+use std::time::Duration;
+
+use crate::config::{RETRY_FIRST, RETRY_LONGEST};
+use crate::env::{Env, Moment};
+
+/// Doubles from [`RETRY_FIRST`] to [`RETRY_LONGEST`], each pause shortened by up to a half at random so that
+/// processes that lost the same server do not come back in step.
+#[derive(Debug, Default)]
+pub(super) struct Backoff {
+    failures: u32,
+}
+
+impl Backoff {
+    /// When to try again.
+    pub(super) fn next(&mut self, env: &dyn Env) -> Moment {
+        let full = RETRY_FIRST.saturating_mul(1 << self.failures.min(10)).min(RETRY_LONGEST);
+        self.failures += 1;
+        let half = full / 2;
+        let jitter = Duration::from_nanos(env.random() % (half.as_nanos() as u64).max(1));
+        env.now().after(half + jitter)
+    }
+
+    pub(super) fn reset(&mut self) {
+        self.failures = 0;
+    }
+}

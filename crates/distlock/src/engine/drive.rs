@@ -1,0 +1,218 @@
+//! THE wait loop: one contender per process and name, for all who wait in a lane.
+//!
+//! Try, listen (acknowledged), try again, wait for a call, the time to live or a re-check.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::Engine;
+use super::acquire::{Ask, Lead, Tried, Wait, attempt};
+use super::backoff::Backoff;
+use super::hold::State;
+use super::waiters::{Grant, LaneRef, LaneState};
+use crate::config;
+use crate::env::Moment;
+use crate::error::{Error, Result};
+use crate::store::{Claim, Kind, Listener, What};
+
+/// Starts the driver of a lane whose `driving` the caller has set.
+pub(super) fn start(engine: &Arc<Engine>, lane: LaneRef, ask: &Ask) {
+    let driver = Driver::new(engine.clone(), lane, ask.kind, ask.what);
+    engine.env.spawn(Box::pin(drive(driver)));
+}
+
+/// A running driver. If its runtime shuts down under it, another one takes over where no shutdown reaches it.
+struct Driver {
+    engine: Arc<Engine>,
+    lane: LaneRef,
+    kind: Kind,
+    what: What,
+    ended: AtomicBool,
+}
+
+impl Driver {
+    fn new(engine: Arc<Engine>, lane: LaneRef, kind: Kind, what: What) -> Driver {
+        Driver { engine, lane, kind, what, ended: AtomicBool::new(false) }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if !self.ended.load(Ordering::Relaxed) {
+            self.lane.state().listening = false;
+            let driver = Driver::new(self.engine.clone(), self.lane.clone(), self.kind, self.what);
+            self.engine.env.spawn_apart(Box::pin(drive(driver)));
+        }
+    }
+}
+
+/// What the driver does next.
+enum Move {
+    /// Nobody waits.
+    End,
+    /// A step or an attempt of this process is on its way to the store.
+    Settle,
+    /// This process has had its share: others first.
+    StandBack(Moment),
+    /// Somebody of this process is in; the hold will pass from it.
+    Behind,
+    /// Ask the store for the first in the queue.
+    Try(Ask, u64),
+}
+
+async fn drive(driver: Driver) {
+    let (engine, lane) = (&driver.engine, &driver.lane);
+    let recheck = config::recheck(engine.watchdog_timeout);
+    let mut ear: Option<Listener> = None;
+    let mut backoff = Backoff::default();
+    let mut patience: Option<Moment> = None;
+    let mut doubtful = false;
+    loop {
+        let now = engine.env.now();
+        let wait_until = match next_move(&driver, now, std::mem::take(&mut doubtful)) {
+            Move::End => return,
+            Move::Settle => {
+                lane.nudge.notified().await;
+                continue;
+            }
+            Move::StandBack(until) => {
+                engine.env.sleep_until(until).await;
+                continue;
+            }
+            Move::Behind if ear.is_some() => now.after(recheck),
+            // Most holders are done before a subscription would be.
+            Move::Behind => *patience.get_or_insert(now.after(config::LOCAL_PATIENCE)),
+            Move::Try(ask, ticket) => {
+                patience = None;
+                let tried = attempt(engine.clone(), lane.clone(), ask, Lead::Driver, now).await;
+                let failure = match tried {
+                    Tried::Won(hold) => {
+                        backoff.reset();
+                        grant(lane, ticket, hold);
+                        continue;
+                    }
+                    Tried::Busy(ttl) if ear.is_some() => {
+                        backoff.reset();
+                        lane.state().outage = None;
+                        let ttl = ttl.max(Duration::from_millis(1));
+                        engine.env.now().after(ttl.min(recheck))
+                    }
+                    // A release between this attempt and the subscription goes unheard: try again at once.
+                    Tried::Busy(_) => match listen(&driver).await {
+                        Ok(listener) => {
+                            ear = Some(listener);
+                            lane.state().listening = true;
+                            doubtful = true;
+                            continue;
+                        }
+                        Err(e) => fail(&driver, e, &mut backoff),
+                    },
+                    Tried::Failed(e) => fail(&driver, e, &mut backoff),
+                };
+                failure
+            }
+        };
+        tokio::select! {
+            () = lane.nudge.notified() => {}
+            () = heard(&mut ear) => doubtful = true,
+            () = engine.env.sleep_until(wait_until) => doubtful = true,
+        }
+    }
+}
+
+fn next_move(driver: &Driver, now: Moment, doubtful: bool) -> Move {
+    let mut state = driver.lane.state();
+    let Some(first) = state.queue.front() else {
+        state.driving = false;
+        state.listening = false;
+        driver.ended.store(true, Ordering::Relaxed);
+        return Move::End;
+    };
+    if state.stepping.is_some() || state.attempting {
+        return Move::Settle;
+    }
+    if let Some(until) = state.stand_back.filter(|until| *until > now) {
+        return Move::StandBack(until);
+    }
+    let held = state.seat.as_ref().is_some_and(|s| s.tenure.vitals.state(now) != State::Lost);
+    if held && !doubtful {
+        return Move::Behind;
+    }
+    let ask = Ask {
+        name: driver.lane.name.clone(),
+        kind: driver.kind,
+        what: driver.what,
+        owner: first.owner,
+        explicit: first.explicit,
+        lease: first.lease,
+        wait: Wait::Forever,
+    };
+    let ticket = first.ticket;
+    state.attempting = true;
+    state.stand_back = None;
+    Move::Try(ask, ticket)
+}
+
+/// Gives the hold to the waiter it was acquired for; if that has left, dropping it passes it on to the next.
+fn grant(lane: &LaneRef, ticket: u64, hold: super::Hold) {
+    let mut state = lane.state();
+    let waiter = match state.queue.binary_search_by_key(&ticket, |w| w.ticket) {
+        Ok(at) => state.queue.remove(at),
+        Err(_) => None,
+    };
+    drop(state);
+    if let Some(waiter) = waiter {
+        drop(waiter.grant.send(Grant::Hold(hold)));
+    }
+}
+
+async fn heard(ear: &mut Option<Listener>) {
+    match ear {
+        Some(listener) => listener.heard().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn listen(driver: &Driver) -> Result<Listener> {
+    let claim = Claim {
+        name: driver.lane.name.clone(),
+        owner: driver.engine.mint_owner(),
+        lease: Duration::ZERO,
+        depth: 1,
+        heir_of: None,
+        what: driver.what,
+    };
+    driver.engine.store.listen(&claim).await
+}
+
+/// The store could not be asked. Waiters ride out an outage, but not for ever: one that has had an answer keeps waiting
+/// for as long as a holder could, one that never had any for as long as a command may take. Returns when to try again.
+fn fail(driver: &Driver, error: Error, backoff: &mut Backoff) -> Moment {
+    let engine = &driver.engine;
+    if !error.is_retryable() {
+        driver.lane.fail_all(&error);
+        return engine.env.now();
+    }
+    let now = engine.env.now();
+    let mut state = driver.lane.state();
+    let since = state.outage.as_ref().map_or(now, |(since, _)| *since);
+    let LaneState { queue, answered, outage, .. } = &mut *state;
+    *outage = Some((since, error.clone()));
+    let mut over = Vec::new();
+    let mut at = 0;
+    while at < queue.len() {
+        let joined = queue[at].joined;
+        let answered = answered.is_some_and(|answered| answered >= joined);
+        let until = match answered {
+            true => since.after(engine.watchdog_timeout),
+            false => joined.after(config::COMMAND_TIMEOUT),
+        };
+        if now >= until { over.extend(queue.remove(at)) } else { at += 1 }
+    }
+    drop(state);
+    for waiter in over {
+        drop(waiter.grant.send(Grant::Failed(error.clone())));
+    }
+    backoff.next(&*engine.env)
+}

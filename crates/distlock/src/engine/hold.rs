@@ -1,0 +1,302 @@
+//! What an acquisition is, how long it is believed in, and who may end it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::waiters::LaneRef;
+use super::{Engine, release};
+use crate::config;
+use crate::env::{Env, Moment};
+use crate::observe::Event;
+use crate::owner::Owner;
+use crate::store::{Claim, Kind, What};
+
+/// How a hold is, as its guard tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum State {
+    /// Held: nobody else can be inside.
+    Held,
+    /// Held as far as anybody knows, but the last renewal got no answer. It becomes `Held` again or, at the end of
+    /// the lease, `Lost`. A good moment to pause before something that cannot be undone.
+    Suspect,
+    /// Not held any more.
+    Lost,
+}
+
+/// The life of one hold, decided locally.
+///
+/// ```text
+///            renewal unanswered            deadline passed, or
+///   Held ────────────────────────► Suspect ─── answered "no" ───► Lost
+///    ▲ ◄──────────────────────────    │
+///    │        renewal accepted        ▼
+///    └────────────────────────────► Released
+/// ```
+/// `Lost` and `Released` are final.
+#[derive(Debug)]
+pub(crate) struct Vitals {
+    phase: AtomicU8,
+    /// Send time of the last accepted step + lease: when the store drops it at the earliest.
+    expires: AtomicU64,
+    /// The same less the safety margin: until when it is believed in.
+    deadline: AtomicU64,
+    /// Called when it is lost or released.
+    ended: Notify,
+}
+
+const HELD: u8 = 0;
+const SUSPECT: u8 = 1;
+const LOST: u8 = 2;
+const RELEASED: u8 = 3;
+
+impl Vitals {
+    fn new(expires: Moment, lease: Duration) -> Vitals {
+        Vitals {
+            phase: AtomicU8::new(HELD),
+            expires: AtomicU64::new(expires.as_nanos()),
+            deadline: AtomicU64::new(expires.before(config::safety_margin(lease)).as_nanos()),
+            ended: Notify::new(),
+        }
+    }
+
+    pub(crate) fn state(&self, now: Moment) -> State {
+        match self.phase.load(Ordering::Acquire) {
+            LOST | RELEASED => State::Lost,
+            _ if now >= self.deadline() => State::Lost,
+            SUSPECT => State::Suspect,
+            _ => State::Held,
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Moment {
+        Moment::from_nanos(self.deadline.load(Ordering::Acquire))
+    }
+
+    pub(super) fn expires(&self) -> Moment {
+        Moment::from_nanos(self.expires.load(Ordering::Acquire))
+    }
+
+    /// A step sent at `sent` was accepted with this lease.
+    fn accept(&self, sent: Moment, lease: Duration) {
+        let expires = sent.after(lease);
+        self.expires.store(expires.as_nanos(), Ordering::Release);
+        let deadline = expires.before(config::safety_margin(lease));
+        self.deadline.store(deadline.as_nanos(), Ordering::Release);
+        self.change(SUSPECT, HELD);
+    }
+
+    fn change(&self, from: u8, to: u8) -> bool {
+        self.phase.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Ends it for good; false if it had ended before.
+    fn end(&self, as_what: u8) -> bool {
+        let ended = self.change(HELD, as_what) || self.change(SUSPECT, as_what);
+        if ended {
+            self.ended.notify_waiters();
+        }
+        ended
+    }
+
+    /// Ends when the hold is lost; never if it is released.
+    pub(crate) async fn lost(&self, env: &dyn Env) {
+        loop {
+            let ended = self.ended.notified();
+            match self.phase.load(Ordering::Acquire) {
+                LOST => return,
+                RELEASED => std::future::pending().await,
+                // The watchdog calls out the end; its clock and this one are the same.
+                _ if env.now() >= self.deadline() => return,
+                _ => ended.await,
+            }
+        }
+    }
+}
+
+/// One owner's stay in the lock, from acquisition to release; all guards of one owner on one name share it.
+#[derive(Debug)]
+pub(crate) struct Tenure {
+    pub(crate) engine: Arc<Engine>,
+    pub(super) lane: LaneRef,
+    pub(crate) kind: Kind,
+    pub(super) what: What,
+    pub(crate) owner: Owner,
+    pub(crate) vitals: Arc<Vitals>,
+    /// The lease that the present hold asks for when it passes to this tenure.
+    pub(super) lease: Duration,
+    /// When the watchdog renews it next; [`Moment::NEVER`] if it does not.
+    renew_at: AtomicU64,
+    /// Where the watchdog keeps it.
+    pub(super) slot: AtomicUsize,
+    pub(super) since: Moment,
+}
+
+impl Tenure {
+    /// A hold accepted by the store, or passed on by its last holder, that lasts until `expires` if nothing is done.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn begin(
+        engine: &Arc<Engine>,
+        lane: LaneRef,
+        kind: Kind,
+        what: What,
+        owner: Owner,
+        lease: Duration,
+        expires: Moment,
+        watched: bool,
+    ) -> Arc<Tenure> {
+        let tenure = Arc::new(Tenure {
+            engine: engine.clone(),
+            lane,
+            kind,
+            what,
+            owner,
+            vitals: Arc::new(Vitals::new(expires, lease)),
+            lease,
+            renew_at: AtomicU64::new(Moment::NEVER.as_nanos()),
+            slot: AtomicUsize::new(usize::MAX),
+            since: engine.env.now(),
+        });
+        if watched {
+            let at = expires.before(lease).after(tenure.period());
+            tenure.renew_at.store(at.as_nanos(), Ordering::Release);
+        }
+        engine.watchdog.register(&tenure);
+        tenure
+    }
+
+    fn period(&self) -> Duration {
+        self.engine.watchdog_timeout / config::RENEWALS_PER_TIMEOUT
+    }
+
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.lane.name
+    }
+
+    pub(super) fn renewal(&self) -> Moment {
+        Moment::from_nanos(self.renew_at.load(Ordering::Acquire))
+    }
+
+    /// Renews it at another time, if the watchdog keeps it at all: a guard may have ended that meanwhile.
+    pub(super) fn reschedule(&self, at: Moment) {
+        let never = Moment::NEVER.as_nanos();
+        let change = |old| (old != never).then_some(at.as_nanos());
+        let _ = self.renew_at.fetch_update(Ordering::AcqRel, Ordering::Acquire, change);
+    }
+
+    /// Whether the watchdog keeps it alive from now on.
+    pub(super) fn watch(&self, watched: bool) {
+        if !watched {
+            self.renew_at.store(Moment::NEVER.as_nanos(), Ordering::Release);
+        } else if !self.is_watched() {
+            let at = self.engine.env.now().after(self.period());
+            self.renew_at.store(at.as_nanos(), Ordering::Release);
+            self.engine.watchdog.wake_by(at);
+        }
+    }
+
+    pub(super) fn is_watched(&self) -> bool {
+        self.renewal() != Moment::NEVER
+    }
+
+    /// The lease that a step sent now must ask for so that it never shortens what was promised before.
+    pub(super) fn at_least(&self, lease: Duration) -> Duration {
+        lease.max(self.vitals.expires().since(self.engine.env.now()))
+    }
+
+    /// What a step about this tenure says.
+    pub(super) fn claim(&self, lease: Duration, depth: u32) -> Claim {
+        let name = self.lane.name.clone();
+        Claim { name, owner: self.owner, lease, depth, heir_of: None, what: self.what }
+    }
+
+    /// A step sent at `sent` was accepted.
+    pub(super) fn accept(&self, sent: Moment, lease: Duration) {
+        self.vitals.accept(sent, lease);
+        if self.is_watched() {
+            self.reschedule(sent.after(self.period()));
+            self.engine.watchdog.wake_by(self.renewal());
+        }
+    }
+
+    /// A step got no answer.
+    pub(super) fn doubt(&self) {
+        if self.vitals.change(HELD, SUSPECT) {
+            self.engine.observe(self.kind, &self.lane.name, Event::Suspect);
+        }
+    }
+
+    /// It is lost: nobody here believes in it any more, and nothing is sent in its name. (A late release could free
+    /// somebody else's hold if the owner is used again.)
+    pub(crate) fn lose(self: &Arc<Tenure>) {
+        if self.vitals.end(LOST) {
+            self.engine.watchdog.forget(self);
+            self.engine.observe(self.kind, &self.lane.name, Event::Lost);
+        }
+        self.lane.vacate(self);
+    }
+
+    /// The last guard lets go of it. False if it had been lost before.
+    pub(super) fn finish(&self) -> bool {
+        let alive = self.engine.env.now() < self.vitals.deadline() && self.vitals.end(RELEASED);
+        if alive {
+            self.engine.watchdog.forget(self);
+        }
+        alive
+    }
+
+    /// It is taken away on purpose: its guards learn of it as of any loss, but the store is told.
+    pub(super) fn revoke(&self) {
+        if self.vitals.end(LOST) {
+            self.engine.watchdog.forget(self);
+        }
+    }
+
+    pub(super) fn observe_release(&self) {
+        let held = self.engine.env.now().since(self.since);
+        self.engine.observe(self.kind, &self.lane.name, Event::Released { held });
+    }
+}
+
+/// One level of a tenure. Whoever has it holds the lock; dropping it lets go, wherever that happens.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) tenure: Arc<Tenure>,
+    /// Whether this level asked for the watchdog.
+    pub(super) watched: bool,
+    armed: bool,
+}
+
+impl Hold {
+    pub(super) fn new(tenure: Arc<Tenure>, watched: bool) -> Hold {
+        Hold { tenure, watched, armed: true }
+    }
+
+    /// Takes the duty to let go off this hold; the caller has it now.
+    pub(super) fn disarm(mut self) -> (Arc<Tenure>, bool) {
+        self.armed = false;
+        (self.tenure.clone(), self.watched)
+    }
+
+    /// Leaves the lock as it is: nobody renews it and nobody releases it.
+    pub(crate) fn leak(self) -> Owner {
+        let (tenure, watched) = self.disarm();
+        tenure.lane.leak(&tenure, watched);
+        tenure.owner
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.tenure.vitals.state(self.tenure.engine.env.now())
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if self.armed {
+            release::let_go(self.tenure.clone(), self.watched);
+        }
+    }
+}

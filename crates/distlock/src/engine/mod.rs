@@ -1,0 +1,194 @@
+//! Waiting, holding and letting go. Knows no Redis, and of kinds no more than their [`What`].
+//!
+//! ```text
+//! acquire.rs   the road in: try; if busy, queue and let the driver try for you
+//! waiters.rs   one lane per name: the local holder, the local queue, what is on the wire
+//! drive.rs     THE wait loop: one contender per process and name
+//! hold.rs      what an acquisition is: Tenure and Vitals; Hold, whose drop lets go
+//! release.rs   the one road out: pass on, or free
+//! watchdog.rs  renews, and declares loss
+//! ```
+
+mod acquire;
+mod backoff;
+mod detach;
+mod drive;
+mod hold;
+mod release;
+mod waiters;
+mod watchdog;
+
+pub(crate) use acquire::{Ask, Wait, acquire};
+pub(crate) use detach::Detached;
+pub(crate) use hold::Hold;
+pub use hold::State;
+pub(crate) use release::lost;
+pub(crate) use release::unlock;
+pub(crate) use watchdog::extend;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::config;
+use crate::env::{BoxFuture, Env};
+use crate::error::{Error, ErrorKind, Result};
+use crate::observe::{Event, Observer, Subject};
+use crate::owner::Owner;
+use crate::store::{Kind, Released, Snapshot, Store};
+
+use waiters::Lanes;
+use watchdog::Watchdog;
+
+/// Runs `work` on the library's own thread while the calling thread waits for it.
+pub(crate) fn block_on<T: Send + 'static>(
+    env: &dyn Env,
+    work: BoxFuture<'static, Result<T>>,
+) -> Result<T> {
+    let (send, receive) = std::sync::mpsc::sync_channel(1);
+    env.spawn_apart(Box::pin(async move { drop(send.send(work.await)) }));
+    receive.recv().unwrap_or_else(|_| {
+        Err(Error::new(ErrorKind::Unavailable, "the library's background thread is gone"))
+    })
+}
+
+/// What is the same for all locks of one `Locks`.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) env: Arc<dyn Env>,
+    observer: Arc<dyn Observer>,
+    client: Uuid,
+    /// How long a hold without a lease lives after its last renewal.
+    watchdog_timeout: Duration,
+    lanes: Lanes,
+    watchdog: Arc<Watchdog>,
+    closed: AtomicBool,
+}
+
+impl Engine {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        env: Arc<dyn Env>,
+        observer: Arc<dyn Observer>,
+        watchdog_timeout: Duration,
+    ) -> Arc<Engine> {
+        Arc::new(Engine {
+            watchdog: Watchdog::new(store.clone(), env.clone()),
+            store,
+            env,
+            observer,
+            client: Uuid::new_v4(),
+            watchdog_timeout,
+            lanes: Lanes::default(),
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn mint_owner(&self) -> Owner {
+        Owner::mint(self.client)
+    }
+
+    fn observe(&self, kind: Kind, name: &str, event: Event) {
+        self.observer.observe(Subject { kind, name }, event);
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    fn closed_error() -> Error {
+        Error::new(ErrorKind::Closed, "this Locks was closed; connect again to lock")
+    }
+
+    /// Asks the store something that changes nothing, again after a failure, for at most the command timeout.
+    pub(crate) async fn ask<'a, T>(
+        &self,
+        question: impl Fn() -> BoxFuture<'a, Result<T>>,
+    ) -> Result<T> {
+        let until = self.env.now().after(config::COMMAND_TIMEOUT);
+        let mut backoff = backoff::Backoff::default();
+        loop {
+            match question().await {
+                Err(e) if e.is_retryable() && self.env.now() < until => {
+                    self.env.sleep_until(backoff.next(&*self.env).min(until)).await;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// What the store knows under `name`, once this process's own steps have arrived there.
+    pub(crate) async fn inspect(&self, name: &Arc<str>) -> Result<Snapshot> {
+        if let Some(lane) = self.lanes.find(name) {
+            lane.settled().await;
+        }
+        self.ask(|| self.store.inspect(name)).await
+    }
+
+    /// Frees the lock whoever holds it. A holder in this process learns of it at once.
+    pub(crate) async fn force(&self, name: &Arc<str>) -> Result<Snapshot> {
+        let lane = self.lanes.find(name);
+        if let Some(lane) = &lane {
+            lane.settled().await;
+        }
+        let before = self.ask(|| self.store.force(name)).await?;
+        if let Some(tenure) = lane.and_then(|lane| lane.tenure())
+            && before.depth_of(&tenure.owner) > 0
+        {
+            tenure.lose();
+        }
+        Ok(before)
+    }
+
+    /// Frees what `owner` holds although no guard of it is left here.
+    pub(crate) async fn release_leaked(
+        self: &Arc<Engine>,
+        kind: Kind,
+        name: &Arc<str>,
+        owner: Owner,
+    ) -> Result<()> {
+        if let Some(lane) = self.lanes.find(name) {
+            lane.settled().await;
+            if lane.tenure().is_some_and(|tenure| tenure.owner == owner) {
+                let text = "this process holds it through a guard; unlock that";
+                return Err(Error::new(ErrorKind::NotHeld, text).about(kind, name));
+            }
+        }
+        let claim = release::last_step(name, owner);
+        match self.ask(|| self.store.release(&claim)).await? {
+            Released::NotHeld => {
+                let text = format!("{owner} does not hold it");
+                Err(Error::new(ErrorKind::NotHeld, text).about(kind, name))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends every wait with `Closed`, releases what is still held and waits until the store knows it.
+    pub(crate) async fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        let until = self.env.now().after(config::COMMAND_TIMEOUT);
+        for lane in self.lanes.all() {
+            lane.fail_all(&Engine::closed_error());
+            if let Some(tenure) = lane.tenure() {
+                release::revoke(&tenure);
+            }
+        }
+        for lane in self.lanes.all() {
+            let timeout = self.env.sleep_until(until);
+            tokio::select! {
+                () = lane.settled() => {}
+                () = timeout => return,
+            }
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.watchdog.close();
+    }
+}

@@ -1,0 +1,312 @@
+//! One lane per name: who of this process is in the lock, who waits for it, and what the store was told.
+//!
+//! Many local waiters share one remote contender and one subscription. A lane exists while somebody uses it.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, oneshot};
+
+use super::acquire::Ask;
+use super::hold::{Hold, Tenure};
+use crate::env::Moment;
+use crate::error::{Error, Result};
+use crate::owner::Owner;
+
+const SHARDS: usize = 16;
+
+#[derive(Debug, Default)]
+struct Shards {
+    maps: [Mutex<HashMap<Arc<str>, Arc<Lane>>>; SHARDS],
+    hasher: RandomState,
+}
+
+impl Shards {
+    fn of(&self, name: &str) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Lane>>> {
+        let shard = self.hasher.hash_one(name) as usize % SHARDS;
+        self.maps[shard].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All lanes in use.
+#[derive(Debug, Default)]
+pub(super) struct Lanes(Arc<Shards>);
+
+impl Lanes {
+    pub(super) fn get(&self, name: &Arc<str>) -> LaneRef {
+        let mut shard = self.0.of(name);
+        let lane = shard
+            .entry(name.clone())
+            .or_insert_with(|| Arc::new(Lane::new(name.clone(), self.0.clone())));
+        LaneRef(Some(lane.clone()))
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<LaneRef> {
+        self.0.of(name).get(name).map(|lane| LaneRef(Some(lane.clone())))
+    }
+
+    pub(super) fn all(&self) -> Vec<LaneRef> {
+        let mut lanes = Vec::new();
+        for map in &self.0.maps {
+            let map = map.lock().unwrap_or_else(PoisonError::into_inner);
+            lanes.extend(map.values().map(|lane| LaneRef(Some(lane.clone()))));
+        }
+        lanes
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.all().is_empty()
+    }
+}
+
+/// A use of a lane; the last one to go takes the lane out of the map.
+#[derive(Debug)]
+pub(super) struct LaneRef(Option<Arc<Lane>>);
+
+impl Deref for LaneRef {
+    type Target = Lane;
+
+    fn deref(&self) -> &Lane {
+        self.0.as_ref().expect("BUG: a lane is given back only in drop")
+    }
+}
+
+impl Clone for LaneRef {
+    fn clone(&self) -> LaneRef {
+        LaneRef(self.0.clone())
+    }
+}
+
+impl Drop for LaneRef {
+    fn drop(&mut self) {
+        let Some(lane) = self.0.take() else { return };
+        let home = lane.home.clone();
+        let mut shard = home.of(&lane.name);
+        // The map's and this one: nobody else can get at it while the shard is locked.
+        if Arc::strong_count(&lane) == 2 {
+            shard.remove(&lane.name);
+        }
+        // Given back under the lock, or two who leave at once would each count the other.
+        drop(lane);
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) name: Arc<str>,
+    home: Arc<Shards>,
+    state: Mutex<LaneState>,
+    /// For callers: a step or an attempt of this process ended, or the seat fell vacant.
+    pub(super) changed: Notify,
+    /// For the driver: the same, except for its own attempts, or nobody waits any more.
+    pub(super) nudge: Notify,
+}
+
+/// Something this process tells the store about a hold it has. One at a time per lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Release,
+    Pass,
+    Reenter,
+    Renew,
+}
+
+/// The hold that this process has.
+#[derive(Debug)]
+pub(super) struct Seat {
+    pub(super) tenure: Arc<Tenure>,
+    /// How many guards share it.
+    pub(super) depth: u32,
+    /// How many of these asked for the watchdog.
+    pub(super) watched: u32,
+    /// A guard was leaked: the store keeps the lock until its lease ends.
+    pub(super) leaked: bool,
+}
+
+/// What a waiter gets.
+#[derive(Debug)]
+pub(super) enum Grant {
+    /// The lock.
+    Hold(Hold),
+    /// Its own owner holds the lock now: it can re-enter.
+    Again,
+    /// An error that ends its wait.
+    Failed(Error),
+}
+
+#[derive(Debug)]
+pub(super) struct Waiter {
+    pub(super) ticket: u64,
+    pub(super) owner: Owner,
+    pub(super) lease: Option<Duration>,
+    pub(super) explicit: bool,
+    /// Since when it waits, for how long a store that is out of reach may keep it waiting.
+    pub(super) joined: Moment,
+    pub(super) grant: oneshot::Sender<Grant>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct LaneState {
+    pub(super) seat: Option<Seat>,
+    /// The owner and depth that the store was last known to have for this process, and until when at least.
+    pub(super) wire: Option<(Owner, u32)>,
+    pub(super) wire_until: Option<Moment>,
+    pub(super) stepping: Option<Step>,
+    pub(super) attempting: bool,
+    pub(super) queue: VecDeque<Waiter>,
+    next_ticket: u64,
+    pub(super) driving: bool,
+    /// The driver has a subscription of its own.
+    pub(super) listening: bool,
+    /// How often and since when the hold passed on locally.
+    pub(super) burst: u32,
+    pub(super) burst_since: Option<Moment>,
+    /// Until when this process lets others go first.
+    pub(super) stand_back: Option<Moment>,
+    /// Who wants to know how the next release went.
+    pub(super) receipts: Vec<oneshot::Sender<Result<()>>>,
+    /// When the store last answered, and the error since then.
+    pub(super) answered: Option<Moment>,
+    pub(super) outage: Option<(Moment, Error)>,
+}
+
+impl LaneState {
+    /// Queues a waiter; true if it must also start the driver.
+    pub(super) fn join(&mut self, ask: &Ask, now: Moment) -> (u64, oneshot::Receiver<Grant>, bool) {
+        let (grant, granted) = oneshot::channel();
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        let (owner, lease, explicit) = (ask.owner, ask.lease, ask.explicit);
+        self.queue.push_back(Waiter { ticket, owner, lease, explicit, joined: now, grant });
+        let drive = !self.driving;
+        self.driving = true;
+        (ticket, granted, drive)
+    }
+
+    /// Takes a waiter out; false if it is not there any more, which means that its grant is on its way.
+    fn leave(&mut self, ticket: u64) -> bool {
+        match self.queue.binary_search_by_key(&ticket, |w| w.ticket) {
+            Ok(at) => self.queue.remove(at).is_some(),
+            Err(_) => false,
+        }
+    }
+
+    /// Puts an accepted hold into the seat. Whoever sat there has lost it: the store would not have given it away.
+    pub(super) fn seat(&mut self, tenure: &Arc<Tenure>, watched: bool) -> Option<Arc<Tenure>> {
+        let watched = u32::from(watched);
+        let seat = Seat { tenure: tenure.clone(), depth: 1, watched, leaked: false };
+        // Those who wait under the same owner can come in beside it.
+        let mut at = 0;
+        while at < self.queue.len() {
+            if self.queue[at].explicit && self.queue[at].owner == tenure.owner {
+                if let Some(waiter) = self.queue.remove(at) {
+                    drop(waiter.grant.send(Grant::Again));
+                }
+            } else {
+                at += 1;
+            }
+        }
+        self.seat.replace(seat).map(|old| old.tenure)
+    }
+
+    /// The store has this for sure, until then at least.
+    pub(super) fn on_the_wire(&mut self, owner: Owner, depth: u32, until: Moment) {
+        self.wire = Some((owner, depth));
+        self.wire_until = Some(until);
+    }
+
+    pub(super) fn sits(&self, tenure: &Arc<Tenure>) -> bool {
+        self.seat.as_ref().is_some_and(|seat| Arc::ptr_eq(&seat.tenure, tenure))
+    }
+}
+
+impl Lane {
+    fn new(name: Arc<str>, home: Arc<Shards>) -> Lane {
+        Lane { name, home, state: Mutex::default(), changed: Notify::new(), nudge: Notify::new() }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, LaneState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who of this process holds it now.
+    pub(super) fn tenure(&self) -> Option<Arc<Tenure>> {
+        self.state().seat.as_ref().map(|seat| seat.tenure.clone())
+    }
+
+    /// Ends when no step of this process is on its way to the store.
+    pub(super) async fn settled(&self) {
+        loop {
+            let changed = self.changed.notified();
+            if self.state().stepping.is_none() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    pub(super) fn leave(&self, ticket: u64) -> bool {
+        let mut state = self.state();
+        let left = state.leave(ticket);
+        let emptied = left && state.queue.is_empty();
+        drop(state);
+        if emptied {
+            self.nudge.notify_one(); // the driver has nobody left to drive for
+        }
+        left
+    }
+
+    /// The seat of a lost tenure falls vacant, and the next one may try.
+    pub(super) fn vacate(&self, tenure: &Arc<Tenure>) {
+        let mut state = self.state();
+        let receipts = if state.sits(tenure) {
+            state.wire = None;
+            (state.seat.take(), std::mem::take(&mut state.receipts))
+        } else {
+            return;
+        };
+        drop(state);
+        drop(receipts); // unanswered: whoever waits for one learns of the loss from the tenure
+        self.announce();
+    }
+
+    /// One guard of the tenure is forgotten. The last one leaves the store as it is.
+    pub(super) fn leak(&self, tenure: &Arc<Tenure>, watched: bool) {
+        let mut state = self.state();
+        if !state.sits(tenure) {
+            return;
+        }
+        let Some(seat) = state.seat.as_mut() else { return };
+        seat.leaked = true;
+        seat.depth -= 1;
+        seat.watched -= u32::from(watched);
+        tenure.watch(seat.watched > 0);
+        if seat.depth == 0 {
+            tenure.finish();
+            let seat = state.seat.take();
+            state.wire = None;
+            drop(state);
+            drop(seat);
+            self.announce();
+        }
+    }
+
+    /// Ends every wait with this error.
+    pub(super) fn fail_all(&self, error: &Error) {
+        let waiters = std::mem::take(&mut self.state().queue);
+        for waiter in waiters {
+            drop(waiter.grant.send(Grant::Failed(error.clone())));
+        }
+        self.nudge.notify_one();
+    }
+
+    /// Something changed that callers or the driver may have waited for.
+    pub(super) fn announce(&self) {
+        self.changed.notify_waiters();
+        self.nudge.notify_one();
+    }
+}

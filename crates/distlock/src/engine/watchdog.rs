@@ -1,0 +1,262 @@
+//! Keeps holds alive and says when they are dead.
+//!
+//! One loop for all holds of a `Locks`, on a thread that no user task can block. It renews in batches, each batch beside
+//! the others, so that a slow or poisoned one costs nobody else; and it declares loss when a deadline passes, whatever
+//! became of the renewals.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::hold::{State, Tenure};
+use super::release::{self, Stepping};
+use super::waiters::Step;
+use crate::config;
+use crate::env::{Env, Moment};
+use crate::error::Result;
+use crate::observe::Event;
+use crate::store::{Claim, Store};
+
+#[derive(Debug)]
+pub(super) struct Watchdog {
+    store: Arc<dyn Store>,
+    env: Arc<dyn Env>,
+    slots: Mutex<Slots>,
+    poke: Notify,
+}
+
+#[derive(Debug)]
+struct Slots {
+    tenures: Vec<Option<Arc<Tenure>>>,
+    vacant: Vec<usize>,
+    running: bool,
+    closed: bool,
+    /// When the loop looks next; a registration that is due earlier pokes it.
+    looks_at: Moment,
+}
+
+/// A renewal that is due this soon is sent along with those that are due now: fewer, fuller batches.
+const TOGETHER: u32 = 30;
+
+/// Timers are late by up to this; a loss must not be.
+const TIMER_SLACK: Duration = Duration::from_millis(2);
+
+impl Watchdog {
+    pub(super) fn new(store: Arc<dyn Store>, env: Arc<dyn Env>) -> Arc<Watchdog> {
+        let slots = Slots {
+            tenures: Vec::new(),
+            vacant: Vec::new(),
+            running: false,
+            closed: false,
+            looks_at: Moment::NEVER,
+        };
+        Arc::new(Watchdog { store, env, slots: Mutex::new(slots), poke: Notify::new() })
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Watches over a tenure from now on. Fixed leases too: somebody must call out their end.
+    pub(super) fn register(self: &Arc<Watchdog>, tenure: &Arc<Tenure>) {
+        let mut slots = self.slots();
+        let slot = match slots.vacant.pop() {
+            Some(slot) => {
+                slots.tenures[slot] = Some(tenure.clone());
+                slot
+            }
+            None => {
+                slots.tenures.push(Some(tenure.clone()));
+                slots.tenures.len() - 1
+            }
+        };
+        tenure.slot.store(slot, Ordering::Release);
+        let start = !slots.running;
+        slots.running = true;
+        let due = tenure.renewal().min(tenure.vitals.deadline().before(TIMER_SLACK));
+        let poke = due < slots.looks_at;
+        drop(slots);
+        if start {
+            self.env.spawn_watchdog(Box::pin(watch(self.clone())));
+        } else if poke {
+            self.poke.notify_one();
+        }
+    }
+
+    pub(super) fn forget(&self, tenure: &Tenure) {
+        let slot = tenure.slot.swap(usize::MAX, Ordering::AcqRel);
+        let mut slots = self.slots();
+        let gone = slots.tenures.get_mut(slot).and_then(Option::take);
+        if gone.is_some() {
+            slots.vacant.push(slot);
+        }
+        drop(slots);
+        drop(gone); // may be the last of its tenure, which must not end under the lock
+    }
+
+    /// Something is due by then.
+    pub(super) fn wake_by(&self, due: Moment) {
+        if due < self.slots().looks_at {
+            self.poke.notify_one();
+        }
+    }
+
+    pub(super) fn close(&self) {
+        self.slots().closed = true;
+        self.poke.notify_one();
+    }
+
+    /// Who is due, who is dead, and when to look again.
+    fn look(&self, due: &mut Vec<Arc<Tenure>>, dead: &mut Vec<Arc<Tenure>>) -> Option<Moment> {
+        let now = self.env.now();
+        let mut slots = self.slots();
+        if slots.closed {
+            return None;
+        }
+        let mut next = Moment::NEVER;
+        for tenure in slots.tenures.iter().flatten() {
+            let deadline = tenure.vitals.deadline().before(TIMER_SLACK);
+            if deadline <= now {
+                dead.push(tenure.clone());
+                continue;
+            }
+            let renewal = tenure.renewal();
+            let together = tenure.lease / config::RENEWALS_PER_TIMEOUT / TOGETHER;
+            if renewal <= now.after(together) {
+                due.push(tenure.clone());
+                // Whoever renews it sets this again; until then it is not due.
+                tenure.reschedule(now.after(config::COMMAND_TIMEOUT));
+                next = next.min(deadline);
+            } else {
+                next = next.min(renewal).min(deadline);
+            }
+        }
+        // After a suspend, timers are late by its length: look at the clock now and then.
+        if next != Moment::NEVER {
+            next = next.min(now.after(config::WATCHDOG_TICK));
+        }
+        slots.looks_at = next;
+        Some(next)
+    }
+}
+
+async fn watch(dog: Arc<Watchdog>) {
+    loop {
+        let poked = dog.poke.notified();
+        let (mut due, mut dead) = (Vec::new(), Vec::new());
+        let Some(next) = dog.look(&mut due, &mut dead) else { return };
+        for tenure in dead.drain(..) {
+            tenure.lose();
+        }
+        for batch in due.chunks(config::RENEWAL_BATCH) {
+            dog.env.spawn(Box::pin(renew_batch(dog.store.clone(), batch.to_vec())));
+        }
+        drop(due);
+        if next == Moment::NEVER {
+            poked.await;
+        } else {
+            let sleep = dog.env.sleep_until(next);
+            tokio::select! {
+                () = poked => {}
+                () = sleep => {}
+            }
+        }
+    }
+}
+
+/// A renewal under way: the tenure, what was asked, and the lane's right to ask it.
+struct Renewal {
+    tenure: Arc<Tenure>,
+    claim: Claim,
+    stepping: Stepping,
+}
+
+impl Renewal {
+    /// `None` if another step of the lane is under way; it is tried again soon.
+    fn begin(tenure: &Arc<Tenure>, lease: Duration) -> Option<Renewal> {
+        let mut state = tenure.lane.state();
+        if state.stepping.is_some() || !state.sits(tenure) {
+            return None;
+        }
+        state.stepping = Some(Step::Renew);
+        let depth = state.seat.as_ref().map_or(1, |seat| seat.depth);
+        drop(state);
+        let claim = tenure.claim(tenure.at_least(lease), depth);
+        let stepping = Stepping::taken(&tenure.engine, &tenure.lane);
+        Some(Renewal { tenure: tenure.clone(), claim, stepping })
+    }
+
+    /// The store has answered, or not.
+    fn end(self, sent: Moment, answer: Result<bool>) -> Result<bool> {
+        let tenure = self.tenure;
+        match &answer {
+            Ok(true) => {
+                let mut state = tenure.lane.state();
+                if state.sits(&tenure) {
+                    state.wire_until = Some(sent.after(self.claim.lease));
+                }
+                drop(state);
+                tenure.accept(sent, self.claim.lease);
+                tenure.engine.observe(tenure.kind, &tenure.lane.name, Event::Renewed);
+            }
+            Ok(false) => tenure.lose(),
+            Err(_) => tenure.doubt(),
+        }
+        drop(self.stepping);
+        answer
+    }
+}
+
+async fn renew_batch(store: Arc<dyn Store>, tenures: Vec<Arc<Tenure>>) {
+    let Some(first) = tenures.first() else { return };
+    let engine = first.engine.clone();
+    let timeout = engine.watchdog_timeout;
+    let retry = (timeout / 30).min(config::RETRY_LONGEST);
+    let mut renewals = Vec::with_capacity(tenures.len());
+    for tenure in &tenures {
+        match Renewal::begin(tenure, timeout) {
+            Some(renewal) => renewals.push(renewal),
+            None if tenure.is_watched() => again(tenure, retry),
+            None => {}
+        }
+    }
+    let claims: Vec<Claim> = renewals.iter().map(|renewal| renewal.claim.clone()).collect();
+    let sent = engine.env.now();
+    let answers = store.renew(&claims).await;
+    for (renewal, answer) in renewals.into_iter().zip(answers) {
+        let tenure = renewal.tenure.clone();
+        if renewal.end(sent, answer).is_err() && tenure.is_watched() {
+            again(&tenure, retry);
+        }
+    }
+}
+
+fn again(tenure: &Tenure, retry: Duration) {
+    tenure.reschedule(tenure.engine.env.now().after(retry));
+    tenure.engine.watchdog.wake_by(tenure.renewal());
+}
+
+/// Makes a hold last at least `lease` from now.
+pub(crate) async fn extend(tenure: Arc<Tenure>, lease: Duration) -> Result<()> {
+    let engine = tenure.engine.clone();
+    let patience = engine.env.now().after(config::COMMAND_TIMEOUT);
+    let mut backoff = super::backoff::Backoff::default();
+    loop {
+        if tenure.vitals.state(engine.env.now()) == State::Lost {
+            return Err(release::lost());
+        }
+        tenure.lane.settled().await;
+        let Some(renewal) = Renewal::begin(&tenure, lease) else { continue };
+        let claims = [renewal.claim.clone()];
+        let sent = engine.env.now();
+        let answer = engine.store.renew(&claims).await.pop().unwrap_or(Ok(false));
+        match renewal.end(sent, answer) {
+            Ok(true) => return Ok(()),
+            Ok(false) => return Err(release::lost()),
+            Err(e) if !e.is_retryable() || engine.env.now() >= patience => return Err(e),
+            Err(_) => engine.env.sleep_until(backoff.next(&*engine.env)).await,
+        }
+    }
+}

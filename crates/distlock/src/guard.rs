@@ -1,0 +1,170 @@
+//! What an acquisition gives: the right to be inside, and news when it ends.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::engine::{self, Hold, State};
+use crate::error::Result;
+use crate::owner::Owner;
+use crate::request::check_lease;
+
+/// The lock is held while this lives, unless it is [lost](Guard::lost). Dropping it releases the lock.
+///
+/// A drop cannot wait: the release is sent in the background. A program that ends right after should
+/// [`unlock`](Guard::unlock) or [`Locks::close`](crate::Locks::close) first, or the lock stays until its lease ends.
+///
+/// ```
+/// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+/// # rt.block_on(async {
+/// let locks = distlock::Locks::memory();
+/// let guard = locks.mutex("orders:42").lock().await?;
+/// let shipped = guard.while_held(async { "shipped" }).await?; // stops if the lock is lost
+/// guard.unlock().await?; // says if it had been lost
+/// # assert_eq!(shipped, "shipped");
+/// # Ok::<(), distlock::Error>(())
+/// # }).unwrap();
+/// ```
+#[must_use = "dropping a guard releases the lock immediately"]
+#[clippy::has_significant_drop]
+pub struct Guard {
+    hold: Hold,
+}
+
+impl From<Hold> for Guard {
+    fn from(hold: Hold) -> Guard {
+        Guard { hold }
+    }
+}
+
+impl Guard {
+    /// Releases the lock and says how that went.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses the answer, not the release.
+    ///
+    /// # Errors
+    /// `Lost` if the lock was not held any more; `Unavailable` or `Indeterminate` if the store did not answer in time, in
+    /// which case the release goes on in the background until the lease is over.
+    pub async fn unlock(self) -> Result<()> {
+        engine::unlock(self.hold).await
+    }
+
+    /// [`unlock`](Guard::unlock) for blocking code.
+    pub fn unlock_blocking(self) -> Result<()> {
+        let env = self.hold.tenure.engine.env.clone();
+        engine::block_on(&*env, Box::pin(engine::unlock(self.hold)))
+    }
+
+    /// Ends when the lock is lost: its lease ran out, or somebody took it away. Never ends if it is released.
+    ///
+    /// Decided locally, from the time at which the last accepted renewal was sent, so it ends before the store lets anybody
+    /// else in. Independent of the guard: it can be moved into another task.
+    ///
+    /// ```
+    /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    /// # rt.block_on(async {
+    /// let locks = distlock::Locks::memory();
+    /// let guard = locks.mutex("k").lock().await?;
+    /// let watch = tokio::spawn(guard.lost());
+    /// locks.mutex("k").force_unlock().await?;
+    /// watch.await.unwrap();
+    /// assert!(guard.is_lost());
+    /// # Ok::<(), distlock::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
+        let vitals = self.hold.tenure.vitals.clone();
+        let env = self.hold.tenure.engine.env.clone();
+        async move { vitals.lost(&*env).await }
+    }
+
+    /// Whether the lock is lost.
+    pub fn is_lost(&self) -> bool {
+        self.state() == State::Lost
+    }
+
+    /// Held, suspect or lost.
+    pub fn state(&self) -> State {
+        self.hold.state()
+    }
+
+    /// How long the lock is surely held if nobody renews it; zero once it is lost.
+    pub fn remaining(&self) -> Duration {
+        match self.state() {
+            State::Lost => Duration::ZERO,
+            _ => {
+                let tenure = &self.hold.tenure;
+                tenure.vitals.deadline().since(tenure.engine.env.now())
+            }
+        }
+    }
+
+    /// Makes the lock last at least `lease` from now; never shortens it.
+    ///
+    /// # Errors
+    /// `Lost` if it is not held any more, `InvalidDuration`, or the store's trouble.
+    pub async fn extend(&self, lease: Duration) -> Result<()> {
+        let tenure = self.hold.tenure.clone();
+        let about = tenure.clone();
+        let env = tenure.engine.env.clone();
+        let extended = match check_lease(lease) {
+            Ok(lease) => engine::Detached::new(&env, engine::extend(tenure, lease)).await,
+            Err(e) => Err(e),
+        };
+        extended.map_err(|e| e.about(about.kind, about.name()))
+    }
+
+    /// Runs `work` while the lock is held and drops it when the lock is lost.
+    ///
+    /// # Cancel safety
+    /// Dropping this drops `work`; the guard stays as it is.
+    ///
+    /// # Errors
+    /// `Lost`; what `work` had done by then, it has done.
+    pub async fn while_held<F: Future>(&self, work: F) -> Result<F::Output> {
+        let tenure = &self.hold.tenure;
+        let mut work = pin!(work);
+        let mut lost = pin!(self.lost());
+        let error = || engine::lost().about(tenure.kind, tenure.name());
+        std::future::poll_fn(|cx| {
+            // Before and after: work that ends in the moment of the loss was not protected to its end.
+            if lost.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Err(error()));
+            }
+            match work.as_mut().poll(cx) {
+                Poll::Ready(_) if self.is_lost() => Poll::Ready(Err(error())),
+                done => done.map(Ok),
+            }
+        })
+        .await
+    }
+
+    /// Who holds the lock through this guard; pass it on to re-enter.
+    pub fn owner(&self) -> &Owner {
+        &self.hold.tenure.owner
+    }
+
+    /// The full name of the lock, prefix included.
+    pub fn name(&self) -> &str {
+        self.hold.tenure.name()
+    }
+
+    /// Forgets the guard without releasing: the lock stays, unrenewed, until its lease ends or somebody calls
+    /// [`Mutex::unlock`](crate::Mutex::unlock) with the owner this returns.
+    pub fn leak(self) -> Owner {
+        self.hold.leak()
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard")
+            .field("name", &self.name())
+            .field("owner", self.owner())
+            .field("state", &self.state())
+            .finish()
+    }
+}

@@ -1,0 +1,262 @@
+//! The door: names become handles.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::config;
+use crate::engine::{self, Engine};
+use crate::env::{Env, System};
+use crate::error::{Error, ErrorKind, Result};
+use crate::kinds::Mutex;
+use crate::memory::MemoryStore;
+use crate::observe::{Observer, Tracing};
+use crate::owner::Owner;
+use crate::store::{Snapshot, Store};
+
+/// Hands out locks by name; what serves them was decided when it was connected. Cheap to clone.
+///
+/// ```
+/// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+/// # rt.block_on(async {
+/// use distlock::Locks;
+///
+/// let locks = Locks::connect("memory:").await?; // or "redis://127.0.0.1:6379", "file:/var/lock/app"
+/// let guard = locks.mutex("orders:42").lock().await?;
+/// guard.unlock().await?;
+/// locks.close().await;
+/// # Ok::<(), distlock::Error>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct Locks {
+    engine: Arc<Engine>,
+    prefix: Arc<str>,
+    place: Arc<str>,
+}
+
+impl Locks {
+    /// Connects to the store that the URL names, with the defaults of [`Locks::builder`].
+    ///
+    /// # Errors
+    /// `Config` for a URL that cannot be used, `Unavailable` if nobody answers there.
+    pub async fn connect(url: &str) -> Result<Locks> {
+        Locks::builder().url(url).connect().await
+    }
+
+    /// [`connect`](Locks::connect) for programs without a runtime.
+    ///
+    /// ```
+    /// let locks = distlock::Locks::connect_blocking("memory:")?;
+    /// let guard = locks.mutex("k").lock().blocking()?;
+    /// # Ok::<(), distlock::Error>(())
+    /// ```
+    pub fn connect_blocking(url: &str) -> Result<Locks> {
+        Locks::builder().url(url).connect_blocking()
+    }
+
+    /// Locks of this process alone, in a table of their own.
+    pub fn memory() -> Locks {
+        let env: Arc<dyn Env> = Arc::new(System);
+        let store = MemoryStore::new(env.clone());
+        let engine = Engine::new(store, env, Arc::new(Tracing), config::WATCHDOG);
+        Locks { engine, prefix: Arc::from(""), place: Arc::from("memory:") }
+    }
+
+    /// Everything that can be set before connecting.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// The lock with this name: one owner at a time.
+    pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
+        Mutex::new(self.engine.clone(), self.full_name(name.as_ref()))
+    }
+
+    /// A new owner, for acquisitions that belong together.
+    pub fn owner(&self) -> Owner {
+        self.engine.mint_owner()
+    }
+
+    /// Every lock that is held now and whose name starts with `prefix`.
+    ///
+    /// ```
+    /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    /// # rt.block_on(async {
+    /// let locks = distlock::Locks::memory();
+    /// let _guard = locks.mutex("orders:42").lock().await?;
+    /// assert_eq!(locks.list("orders:").await?.len(), 1);
+    /// # Ok::<(), distlock::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn list(&self, prefix: &str) -> Result<Vec<Snapshot>> {
+        let prefix = format!("{}{prefix}", self.prefix);
+        let mut all = self.engine.ask(|| self.engine.store.list(&prefix)).await?;
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(all)
+    }
+
+    /// Ends every wait with `Closed`, releases what is still held, and waits until the store knows it. Guards that are still
+    /// out learn that they lost their lock.
+    pub async fn close(&self) {
+        self.engine.close().await;
+    }
+
+    fn full_name(&self, name: &str) -> Result<Arc<str>> {
+        let bytes = self.prefix.len() + name.len();
+        if name.is_empty() {
+            return Err(Error::new(
+                ErrorKind::InvalidName,
+                "a lock needs a name that is not empty",
+            ));
+        }
+        if bytes > config::NAME_BYTES {
+            let limit = config::NAME_BYTES;
+            let text =
+                format!("a name of {bytes} bytes is too long: at most {limit}, prefix included");
+            return Err(Error::new(ErrorKind::InvalidName, text));
+        }
+        Ok(match &*self.prefix {
+            "" => Arc::from(name),
+            prefix => Arc::from(format!("{prefix}{name}")),
+        })
+    }
+}
+
+impl fmt::Debug for Locks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locks").field("store", &self.place).field("prefix", &self.prefix).finish()
+    }
+}
+
+/// The settings of a [`Locks`]; each has a default.
+#[must_use = "a builder does nothing until it connects"]
+pub struct Builder {
+    url: Option<String>,
+    prefix: String,
+    watchdog: Duration,
+    env: Arc<dyn Env>,
+    observer: Arc<dyn Observer>,
+    store: Option<Arc<dyn Store>>,
+    #[cfg(feature = "redis")]
+    connector: Option<Arc<dyn crate::redis::Connector>>,
+}
+
+impl Default for Builder {
+    fn default() -> Builder {
+        Builder {
+            url: None,
+            prefix: String::new(),
+            watchdog: config::WATCHDOG,
+            env: Arc::new(System),
+            observer: Arc::new(Tracing),
+            store: None,
+            #[cfg(feature = "redis")]
+            connector: None,
+        }
+    }
+}
+
+impl Builder {
+    /// Where the locks are kept: `memory:`, `file:/dir`, `redis://host`, `rediss://host`, `redis+unix:///socket`.
+    ///
+    /// `memory:` is one table for the whole process, `memory:name` another one; [`Locks::memory`] is always a new one.
+    pub fn url(mut self, url: impl Into<String>) -> Builder {
+        self.url = Some(url.into());
+        self
+    }
+
+    /// Put before every name: Redisson's `nameMapper`.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Builder {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// How long a lock without a lease outlives its holder; it is renewed each third of it. 30 s unless set, at
+    /// least 100 ms.
+    pub fn watchdog(mut self, timeout: Duration) -> Builder {
+        self.watchdog = timeout;
+        self
+    }
+
+    /// Who is told what happens; [`Tracing`] unless set.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Builder {
+        self.observer = observer;
+        self
+    }
+
+    /// The surroundings; [`System`] unless set.
+    pub fn env(mut self, env: impl Env) -> Builder {
+        self.env = Arc::new(env);
+        self
+    }
+
+    /// A store of your own instead of a URL.
+    pub fn store(mut self, store: Arc<dyn Store>) -> Builder {
+        self.store = Some(store);
+        self
+    }
+
+    /// How connections are made; sockets of the operating system unless set.
+    #[cfg(feature = "redis")]
+    pub fn connector(mut self, connector: Arc<dyn crate::redis::Connector>) -> Builder {
+        self.connector = Some(connector);
+        self
+    }
+
+    /// Checks the settings and connects.
+    ///
+    /// # Errors
+    /// `Config` or `InvalidDuration` for a setting that cannot be used, `Unavailable` if nobody answers.
+    pub async fn connect(self) -> Result<Locks> {
+        if self.watchdog < config::WATCHDOG_FLOOR || self.watchdog > config::LONGEST {
+            let text = format!(
+                "a watchdog timeout of {:?} cannot be kept: use {:?} to 10 years",
+                self.watchdog,
+                config::WATCHDOG_FLOOR
+            );
+            return Err(Error::new(ErrorKind::InvalidDuration, text));
+        }
+        let (store, place) = self.open().await?;
+        let engine = Engine::new(store, self.env, self.observer, self.watchdog);
+        Ok(Locks { engine, prefix: Arc::from(self.prefix), place: Arc::from(place) })
+    }
+
+    /// [`connect`](Builder::connect) for programs without a runtime.
+    pub fn connect_blocking(self) -> Result<Locks> {
+        let env = self.env.clone();
+        engine::block_on(&*env, Box::pin(self.connect()))
+    }
+
+    async fn open(&self) -> Result<(Arc<dyn Store>, String)> {
+        if let Some(store) = &self.store {
+            return Ok((store.clone(), "a store of the program".to_owned()));
+        }
+        let url = self.url.as_deref().ok_or_else(|| {
+            Error::new(
+                ErrorKind::Config,
+                "no store: give the builder a url, for instance `memory:`",
+            )
+        })?;
+        match url.split_once(':') {
+            Some(("memory", name)) => {
+                Ok((MemoryStore::named(name, self.env.clone()), url.to_owned()))
+            }
+            _ => {
+                let text = "this URL names no store: use memory:, file:/dir, redis://host, \
+                            rediss://host or redis+unix:///socket";
+                Err(Error::new(ErrorKind::Config, text))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The URL may carry a password.
+        f.debug_struct("Builder")
+            .field("prefix", &self.prefix)
+            .field("watchdog", &self.watchdog)
+            .finish_non_exhaustive()
+    }
+}
