@@ -1,7 +1,7 @@
 //! Distributed locks on Redisson's wire format.
 
-pub mod env;
 mod config;
+pub mod env;
 mod error;
 #[cfg(feature = "file")]
 mod file;
@@ -14,3 +14,5 @@ pub mod store;
 pub use error::{Error, ErrorKind, Result};
 pub use observe::{Event, Observer, Subject, Tracing};
 pub use owner::Owner;
+#[cfg(feature = "redis")]
+pub use redis::{Connector, Endpoint, Net, Stream, TlsOptions};

@@ -128,7 +128,10 @@ impl FromStr for Owner {
             Some(Owner { client: Uuid::try_parse(client).ok()?, number: number.parse().ok()? })
         });
         parts.ok_or_else(|| {
-            Error::new(ErrorKind::Config, format!("{text:?} is not an owner: expected `uuid:number`"))
+            Error::new(
+                ErrorKind::Config,
+                format!("{text:?} is not an owner: expected `uuid:number`"),
+            )
         })
     }
 }
