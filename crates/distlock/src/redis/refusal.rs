@@ -51,7 +51,8 @@ fn explain(code: &str, text: &str) -> Error {
             "something that is no lock stands under this name: choose another name or delete it",
         );
     }
-    if says("NOPERM") {
+    // Redis 7 words what a script's user may not do without a code.
+    if says("NOPERM") || text.contains("user executing the script can't") {
         let what = format!("the Redis user lacks a permission; a lock needs {PERMISSIONS}");
         return error(ErrorKind::Config, &what);
     }
@@ -105,6 +106,7 @@ mod tests {
             ),
             ("NOPERM", "this user has no permissions to run the 'pexpire' command", Config),
             ("ERR", "Error running script (call to f_1): -NOPERM The user", Config),
+            ("ERR", "The user executing the script can't run this command or subcommand", Config),
             ("NOAUTH", "Authentication required.", Config),
             ("WRONGPASS", "invalid username-password pair or user is disabled.", Config),
             ("OOM", "command not allowed when used memory > 'maxmemory'.", Unavailable),

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -134,8 +133,8 @@ impl<'a> Service<'a> {
     /// Returns why the connection cannot be used any more.
     async fn serve(&mut self) -> Error {
         let shared = self.shared;
+        shared.hear();
         let mut silence: Option<BoxFuture<'static, ()>> = None;
-        let mut heard = 0;
         loop {
             let plan = shared.registry().plan();
             self.ask(plan);
@@ -143,8 +142,7 @@ impl<'a> Service<'a> {
             if shared.registry().is_empty() {
                 silence = None;
             } else if silence.is_none() {
-                heard = shared.heard.load(Ordering::Relaxed);
-                silence = Some(shared.dial.env.sleep_until(shared.dial.env.now().after(SILENCE)));
+                silence = Some(shared.dial.env.sleep_until(shared.last_heard().after(SILENCE)));
             }
             let mut changed = pin!(shared.changed.notified());
             let turn = poll_fn(|cx| {
@@ -173,8 +171,10 @@ impl<'a> Service<'a> {
                 Turn::Changed => {}
                 Turn::Silence => {
                     silence = None;
-                    if shared.heard.load(Ordering::Relaxed) == heard {
+                    if shared.dial.env.now() >= shared.last_heard().after(SILENCE) {
                         self.ping();
+                        // Ask again only after as much silence again.
+                        shared.hear();
                     }
                 }
             }

@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 
 use self::registry::{Registry, State};
 use super::connect::Dial;
+use crate::env::Moment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::Listener;
 
@@ -26,7 +27,7 @@ struct Shared {
     changed: Notify,
     /// The hub is gone.
     closing: Notify,
-    /// Counts whatever the server says by itself: a sign of life.
+    /// When the server last said something by itself: a sign of life.
     heard: AtomicU64,
 }
 
@@ -76,6 +77,14 @@ impl fmt::Debug for Hub {
 impl Shared {
     fn registry(&self) -> MutexGuard<'_, Registry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hear(&self) {
+        self.heard.store(self.dial.env.now().as_nanos(), Ordering::Relaxed);
+    }
+
+    fn last_heard(&self) -> Moment {
+        Moment::from_nanos(self.heard.load(Ordering::Relaxed))
     }
 
     fn want(self: &Arc<Self>, channel: &str) -> (Arc<str>, Listener) {
@@ -133,7 +142,7 @@ struct Ear(Arc<Shared>);
 
 impl AsyncPushSender for Ear {
     fn send(&self, info: PushInfo) -> std::result::Result<(), SendError> {
-        self.0.heard.fetch_add(1, Ordering::Relaxed);
+        self.0.hear();
         if info.kind == PushKind::Message
             && let Some(Value::BulkString(channel)) = info.data.first()
             && let Ok(channel) = std::str::from_utf8(channel)
