@@ -25,3 +25,9 @@ pub use locks::{Builder, Locks};
 pub use observe::{Event, Observer, Subject, Tracing};
 pub use owner::Owner;
 pub use request::{Acquire, May, Must};
+
+/// How connections to a server are made, for those who bring their own network.
+#[cfg(feature = "redis")]
+pub mod net {
+    pub use crate::redis::{Connector, Endpoint, Net, Stream, TlsOptions};
+}

@@ -1,0 +1,235 @@
+//! Connections for commands: one per runtime, made on demand, replaced when they break.
+//!
+//! A connection's driver lives on the runtime that polls the call, so a command crosses no threads; the watchdog and the
+//! library's own thread get connections of their own by the same rule.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use redis::aio::{MultiplexedConnection, SendError};
+use redis::{Cmd, Pipeline, PushInfo, RedisError, Value};
+use tokio::runtime::{Handle, Id};
+use tokio::sync::Mutex;
+use tokio::task::AbortHandle;
+
+use super::connect::Dial;
+use crate::error::{Error, ErrorKind, Result};
+
+/// All connections for commands of one store.
+pub(crate) struct Links {
+    dial: Arc<Dial>,
+    slots: RwLock<Vec<Slot>>,
+}
+
+/// What one runtime has.
+struct Slot {
+    runtime: Id,
+    line: Option<Line>,
+    gate: Arc<Gate>,
+}
+
+/// Lets one caller at a time connect; those who waited through a failed attempt share its error.
+#[derive(Default)]
+struct Gate {
+    begun: AtomicU64,
+    /// The last attempt that failed, by number.
+    failed: Mutex<Option<(u64, Error)>>,
+}
+
+/// A use of a connection. Short-lived: whoever keeps one keeps the connection open.
+#[derive(Clone)]
+pub(crate) struct Line {
+    connection: MultiplexedConnection,
+    driver: Arc<Driver>,
+}
+
+/// The task that moves the bytes. It ends, and the connection closes, when this is dropped or stopped.
+struct Driver {
+    ended: Arc<AtomicBool>,
+    task: AbortHandle,
+}
+
+impl Links {
+    pub(crate) fn new(dial: Arc<Dial>) -> Links {
+        Links { dial, slots: RwLock::default() }
+    }
+
+    /// The calling runtime's connection; makes one if there is none, within the reply time-out.
+    pub(crate) async fn line(&self) -> Result<Line> {
+        let runtime = current()?;
+        match self.live(runtime) {
+            Some(line) => Ok(line),
+            None => self.connect(runtime, self.dial.reply_timeout).await,
+        }
+    }
+
+    /// Makes sure there is a connection, within `limit`.
+    pub(crate) async fn warm_up(&self, limit: Duration) -> Result<()> {
+        self.connect(current()?, limit).await.map(drop)
+    }
+
+    fn live(&self, runtime: Id) -> Option<Line> {
+        let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        let line = slots.iter().find(|slot| slot.runtime == runtime)?.line.as_ref()?;
+        line.is_live().then(|| line.clone())
+    }
+
+    async fn connect(&self, runtime: Id, limit: Duration) -> Result<Line> {
+        let gate = self.gate(runtime);
+        match tokio::time::timeout(limit, self.connect_once(runtime, &gate)).await {
+            Ok(line) => line,
+            Err(_) => Err(self.dial.too_slow(limit)),
+        }
+    }
+
+    async fn connect_once(&self, runtime: Id, gate: &Gate) -> Result<Line> {
+        let before = gate.begun.load(Ordering::Relaxed);
+        let mut failed = gate.failed.lock().await;
+        if let Some(line) = self.live(runtime) {
+            return Ok(line);
+        }
+        // An attempt that began after this caller came is as good as one of its own. Without this rule, a thousand
+        // callers would try a dead server one after the other.
+        if let Some((attempt, error)) = &*failed
+            && *attempt > before
+        {
+            return Err(error.clone());
+        }
+        let attempt = gate.begun.fetch_add(1, Ordering::Relaxed) + 1;
+        match self.dial.open(None::<Deaf>).await {
+            Ok((connection, work)) => {
+                let line = Line { connection, driver: Arc::new(Driver::start(work)) };
+                if self.install(runtime, line.clone()) {
+                    self.dial.reconnected();
+                }
+                Ok(line)
+            }
+            Err(error) => {
+                *failed = Some((attempt, error.clone()));
+                Err(error)
+            }
+        }
+    }
+
+    /// The runtime's gate. A good moment to forget runtimes that are gone.
+    fn gate(&self, runtime: Id) -> Arc<Gate> {
+        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        slots.retain(|slot| {
+            slot.runtime == runtime
+                || slot.line.as_ref().is_some_and(Line::is_live)
+                || Arc::strong_count(&slot.gate) > 1
+        });
+        match slots.iter().find(|slot| slot.runtime == runtime) {
+            Some(slot) => slot.gate.clone(),
+            None => {
+                let gate = Arc::<Gate>::default();
+                slots.push(Slot { runtime, line: None, gate: gate.clone() });
+                gate
+            }
+        }
+    }
+
+    /// Whether it replaced an earlier connection.
+    fn install(&self, runtime: Id, line: Line) -> bool {
+        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        match slots.iter_mut().find(|slot| slot.runtime == runtime) {
+            Some(slot) => slot.line.replace(line).is_some(),
+            // Not to be expected, as the caller keeps the gate; the line then serves this one call.
+            None => false,
+        }
+    }
+}
+
+impl fmt::Debug for Links {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        f.debug_struct("Links")
+            .field("target", &self.dial.target)
+            .field("runtimes", &slots.len())
+            .finish()
+    }
+}
+
+fn current() -> Result<Id> {
+    match Handle::try_current() {
+        Ok(here) => Ok(here.id()),
+        Err(_) => Err(Error::new(ErrorKind::Unavailable, "not called from within a tokio runtime")),
+    }
+}
+
+impl Line {
+    fn is_live(&self) -> bool {
+        !self.driver.ended.load(Ordering::Relaxed)
+    }
+
+    /// Sends one command and waits for its reply, which may be a refusal.
+    pub(crate) async fn send(&mut self, command: &Cmd) -> Result<Value> {
+        let reply = self.connection.send_packed_command(command).await;
+        reply.map_err(|why| self.unanswered(&why))
+    }
+
+    /// Sends several commands at once and waits for all `count` replies, any of which may be a refusal.
+    pub(crate) async fn send_all(
+        &mut self,
+        commands: &Pipeline,
+        count: usize,
+    ) -> Result<Vec<Value>> {
+        let replies = self.connection.send_packed_commands(commands, 0, count).await;
+        replies.map_err(|why| self.unanswered(&why))
+    }
+
+    /// No reply: the connection is given up, because a half-open one would swallow every later command as well. Whether
+    /// the command was written cannot be known here; a connection known to be dead is not used in the first place.
+    #[cold]
+    fn unanswered(&self, why: &RedisError) -> Error {
+        self.driver.stop();
+        let what = if why.is_timeout() { "no reply in time" } else { "the connection broke" };
+        Error::new(
+            ErrorKind::Indeterminate,
+            format!("{what}: the step may or may not have happened"),
+        )
+        .with_source(why.clone())
+    }
+}
+
+impl Driver {
+    fn start(work: crate::env::BoxFuture<'static, ()>) -> Driver {
+        /// Also set when the runtime is dropped with the task in it.
+        struct Ends(Arc<AtomicBool>);
+        impl Drop for Ends {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        let ended = Arc::new(AtomicBool::new(false));
+        let ends = Ends(ended.clone());
+        let task = tokio::spawn(async move {
+            let _ends = ends;
+            work.await;
+        });
+        Driver { ended, task: task.abort_handle() }
+    }
+
+    fn stop(&self) {
+        // Now, not when the task gets to it: the next caller must not find this connection live.
+        self.ended.store(true, Ordering::Relaxed);
+        self.task.abort();
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Hears nothing: connections for commands get no pushes.
+struct Deaf;
+
+impl redis::aio::AsyncPushSender for Deaf {
+    fn send(&self, _: PushInfo) -> std::result::Result<(), SendError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+//! Hearing of releases: one connection for all subscriptions of a store, looked after by one task.
+
+mod actor;
+mod registry;
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use redis::aio::{AsyncPushSender, SendError};
+use redis::{PushInfo, PushKind, Value};
+use tokio::sync::Notify;
+
+use self::registry::{Registry, State};
+use super::connect::Dial;
+use crate::env::Moment;
+use crate::error::{Error, ErrorKind, Result};
+use crate::store::Listener;
+
+/// All subscriptions of one store. Dropping it ends them and closes their connection.
+pub(crate) struct Hub(Arc<Shared>);
+
+struct Shared {
+    dial: Arc<Dial>,
+    registry: Mutex<Registry>,
+    /// The registry has something to do.
+    changed: Notify,
+    /// The hub is gone.
+    closing: Notify,
+    /// When the server last said something by itself: a sign of life.
+    heard: AtomicU64,
+}
+
+impl Hub {
+    pub(crate) fn new(dial: Arc<Dial>) -> Hub {
+        Hub(Arc::new(Shared {
+            dial,
+            registry: Mutex::default(),
+            changed: Notify::new(),
+            closing: Notify::new(),
+            heard: AtomicU64::new(0),
+        }))
+    }
+
+    /// Subscribes to `channel`; ready when the server has acknowledged it.
+    ///
+    /// Dropping the future, like dropping the listener, takes back the wish; the task does what then has to be done.
+    pub(crate) async fn listen(&self, channel: &str) -> Result<Listener> {
+        let limit = self.0.dial.reply_timeout;
+        let (name, mut listener) = self.0.want(channel);
+        match tokio::time::timeout(limit, self.0.acknowledged(&name, &mut listener)).await {
+            Ok(done) => done.map(|()| listener),
+            Err(_) => Err(self.0.registry().trouble().cloned().unwrap_or_else(|| {
+                let target = &self.0.dial.target;
+                let what = format!("{target} acknowledged no subscription within {limit:?}");
+                Error::new(ErrorKind::Unavailable, what)
+            })),
+        }
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        let topics = self.0.registry().close();
+        self.0.closing.notify_one();
+        // Nobody will call out anything any more: let those who still listen find out by themselves.
+        topics.iter().for_each(|topic| topic.wake());
+    }
+}
+
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hub").field("target", &self.0.dial.target).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hear(&self) {
+        self.heard.store(self.dial.env.now().as_nanos(), Ordering::Relaxed);
+    }
+
+    fn last_heard(&self) -> Moment {
+        Moment::from_nanos(self.heard.load(Ordering::Relaxed))
+    }
+
+    fn want(self: &Arc<Self>, channel: &str) -> (Arc<str>, Listener) {
+        let mut registry = self.registry();
+        let (name, topic) = registry.want(channel);
+        let first = !std::mem::replace(&mut registry.served, true);
+        drop(registry);
+        let wish = Wish { shared: self.clone(), channel: name.clone() };
+        let listener = Listener::new(topic, wish);
+        if first {
+            self.dial.env.spawn_apart(Box::pin(actor::run(self.clone())));
+        }
+        self.changed.notify_one();
+        (name, listener)
+    }
+
+    /// Being acknowledged is called out on the topic like a release, so that waiting for it needs nothing of its own.
+    async fn acknowledged(&self, channel: &str, listener: &mut Listener) -> Result<()> {
+        loop {
+            {
+                let registry = self.registry();
+                match registry.state(channel) {
+                    State::On => return Ok(()),
+                    State::Refused => {
+                        let why = registry.trouble().cloned();
+                        return Err(why.unwrap_or_else(|| {
+                            Error::new(ErrorKind::Config, "the server refused the subscription")
+                        }));
+                    }
+                    State::Off | State::Joining => {}
+                }
+            }
+            listener.heard().await;
+        }
+    }
+}
+
+/// Somebody's wish to hear a channel; dropping it takes it back.
+struct Wish {
+    shared: Arc<Shared>,
+    channel: Arc<str>,
+}
+
+impl Drop for Wish {
+    fn drop(&mut self) {
+        if self.shared.registry().unwant(&self.channel) {
+            self.shared.changed.notify_one();
+        }
+    }
+}
+
+/// Gets what the server says by itself, inside the task that reads it. Messages are untrusted: all that one can do is
+/// to wake those who listen to its channel.
+struct Ear(Arc<Shared>);
+
+impl AsyncPushSender for Ear {
+    fn send(&self, info: PushInfo) -> std::result::Result<(), SendError> {
+        self.0.hear();
+        if info.kind == PushKind::Message
+            && let Some(Value::BulkString(channel)) = info.data.first()
+            && let Ok(channel) = std::str::from_utf8(channel)
+        {
+            let topic = self.0.registry().topic(channel);
+            if let Some(topic) = topic {
+                topic.wake();
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,133 @@
+//! What a server's refusal means.
+
+use redis::{ServerError, Value};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Codes of a server that cannot work now; the step did not happen.
+const NOT_NOW: [&str; 9] = [
+    "OOM",
+    "LOADING",
+    "BUSY",
+    "READONLY",
+    "MASTERDOWN",
+    "CLUSTERDOWN",
+    "TRYAGAIN",
+    "NOREPLICAS",
+    "MISCONF",
+];
+
+/// What a user of the server needs, in the notation of its access lists.
+const PERMISSIONS: &str = "+hello +ping +evalsha +script|load +subscribe +unsubscribe +publish +pttl +pexpire +hset \
+                           +hdel +hexists +hgetall +hlen +del +scan, the lock names as ~keys, and \
+                           &redisson_lock__channel:*";
+
+/// The reply, unless it is a refusal.
+pub(crate) fn checked(reply: Value) -> Result<Value> {
+    match reply {
+        Value::ServerError(refused) => Err(of(&refused)),
+        reply => Ok(reply),
+    }
+}
+
+/// The error for a refusal.
+pub(crate) fn of(refused: &ServerError) -> Error {
+    explain(refused.code(), refused.details().unwrap_or_default())
+}
+
+/// The error for a refusal that came through the client's own error type.
+pub(crate) fn of_redis(refused: &redis::RedisError) -> Error {
+    explain(refused.code().unwrap_or_default(), refused.detail().unwrap_or_default())
+}
+
+fn explain(code: &str, text: &str) -> Error {
+    // Redis before 7 reports what a script met inside a text of its own, with a general code.
+    let says = |word: &str| code == word || words(text).any(|w| w == word);
+    let error = |kind, what: &str| Error::new(kind, format!("{what} ({code} {text})"));
+
+    if says("WRONGTYPE") {
+        return error(
+            ErrorKind::Conflict,
+            "something that is no lock stands under this name: choose another name or delete it",
+        );
+    }
+    // Redis 7 words what a script's user may not do without a code.
+    if says("NOPERM") || text.contains("user executing the script can't") {
+        let what = format!("the Redis user lacks a permission; a lock needs {PERMISSIONS}");
+        return error(ErrorKind::Config, &what);
+    }
+    if says("NOAUTH") || says("WRONGPASS") || says("DENIED") {
+        return error(ErrorKind::Config, "the server wants other credentials");
+    }
+    if says("MOVED") || says("ASK") || says("CROSSSLOT") {
+        return error(
+            ErrorKind::Config,
+            "this server is part of a cluster: connect to the cluster",
+        );
+    }
+    if NOT_NOW.into_iter().any(says) || text.contains("max number of clients") {
+        return error(ErrorKind::Unavailable, "the server cannot do this now");
+    }
+    error(ErrorKind::Unavailable, "the server refused")
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_uppercase()).filter(|word| !word.is_empty())
+}
+
+/// The error for a reply that no version of the script gives.
+pub(crate) fn nonsense(step: &str, reply: &Value) -> Error {
+    let sort = match reply {
+        Value::Nil => "nothing",
+        Value::Int(_) => "a number",
+        Value::BulkString(_) | Value::SimpleString(_) | Value::Okay => "a text",
+        Value::Array(_) => "a list",
+        _ => "something unexpected",
+    };
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("the answer to {step} makes no sense ({sort}): is this a Redis server?"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_told_apart_by_code_and_by_text() {
+        use ErrorKind::*;
+        let table = [
+            ("WRONGTYPE", "Operation against a key holding the wrong kind of value", Conflict),
+            (
+                "ERR",
+                "Error running script (call to f_1): @user_script:7: WRONGTYPE Operation",
+                Conflict,
+            ),
+            ("NOPERM", "this user has no permissions to run the 'pexpire' command", Config),
+            ("ERR", "Error running script (call to f_1): -NOPERM The user", Config),
+            ("ERR", "The user executing the script can't run this command or subcommand", Config),
+            ("NOAUTH", "Authentication required.", Config),
+            ("WRONGPASS", "invalid username-password pair or user is disabled.", Config),
+            ("OOM", "command not allowed when used memory > 'maxmemory'.", Unavailable),
+            ("ERR", "Error running script: @user_script:3: -OOM command not allowed", Unavailable),
+            ("BUSY", "Valkey is busy running a script.", Unavailable),
+            ("LOADING", "Redis is loading the dataset in memory", Unavailable),
+            ("READONLY", "You can't write against a read only replica.", Unavailable),
+            ("MISCONF", "Redis is configured to save RDB snapshots", Unavailable),
+            ("NOREPLICAS", "Not enough good replicas to write.", Unavailable),
+            ("ERR", "max number of clients reached", Unavailable),
+            ("MOVED", "3999 127.0.0.1:6381", Config),
+            ("ERR", "something new", Unavailable),
+        ];
+        for (code, text, kind) in table {
+            assert_eq!(explain(code, text).kind(), kind, "{code} {text}");
+        }
+    }
+
+    #[test]
+    fn a_missing_permission_is_named() {
+        let error = explain("NOPERM", "this user has no permissions to run the 'pexpire' command");
+        assert!(error.to_string().contains("+pexpire"), "{error}");
+    }
+}

@@ -1,0 +1,16 @@
+-- Which of these keys look like held locks.
+-- KEYS  the candidates
+-- ARGV  1 the most fields that a lock has
+-- Returns an array: what exclusive_inspect returns, or false for a key that is no lock.
+local answers = {}
+for i, key in ipairs(KEYS) do
+  local ttl = redis.call('pttl', key)
+  local fields = ttl >= 0 and redis.pcall('hlen', key)
+  -- A big hash is somebody's data: do not read all of it.
+  if type(fields) == 'number' and fields <= tonumber(ARGV[1]) then
+    answers[i] = { ttl, redis.call('hgetall', key) }
+  else
+    answers[i] = false
+  end
+end
+return answers

@@ -1,0 +1,6 @@
+//! Against a real server, started for each test on a port of its own.
+
+mod claims;
+mod connections;
+mod server;
+mod subscriptions;
