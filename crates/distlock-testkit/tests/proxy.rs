@@ -19,7 +19,7 @@ struct Raw {
 
 impl Raw {
     async fn connect(addr: SocketAddr) -> Raw {
-        Raw { stream: TcpStream::connect(addr).await.unwrap() }
+        Raw { stream: TcpStream::connect(addr).await.expect("a connection") }
     }
 
     async fn send(&mut self, command: &str) {
@@ -28,13 +28,14 @@ impl Raw {
         for arg in args {
             frame.push_str(&format!("${}\r\n{arg}\r\n", arg.len()));
         }
-        self.stream.write_all(frame.as_bytes()).await.unwrap();
+        self.stream.write_all(frame.as_bytes()).await.expect("a connection that takes it");
     }
 
     async fn expect(&mut self, bytes: &str) {
         let mut read = vec![0; bytes.len()];
         let reading = self.stream.read_exact(&mut read);
-        tokio::time::timeout(Duration::from_secs(5), reading).await.expect("a reply").unwrap();
+        let reply = tokio::time::timeout(Duration::from_secs(5), reading).await;
+        reply.expect("a reply in time").expect("a connection that carries it");
         assert_eq!(String::from_utf8_lossy(&read), bytes);
     }
 

@@ -161,7 +161,8 @@ fn openssl(server: &Server, with_client_cert: bool) -> bool {
     }
     let script = "printf 'PING\\r\\nQUIT\\r\\n' | \"$@\" 2>&1";
     let line = [command.get_program()].into_iter().chain(command.get_args());
-    let output = Command::new("sh").args(["-c", script, "sh"]).args(line).output().unwrap();
+    let output = Command::new("sh").args(["-c", script, "sh"]).args(line).output();
+    let output = output.expect("a shell");
     String::from_utf8_lossy(&output.stdout).contains("+PONG")
 }
 
