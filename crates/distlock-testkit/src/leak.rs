@@ -17,17 +17,14 @@ const LOOK: Duration = Duration::from_millis(5);
 /// # Panics
 /// When something is left, with a list of it.
 pub async fn assert_clean(server: &Server, prefix: &str) {
-    if let Some(left) = left_after_patience(server, prefix).await {
-        panic!("left behind on the server after {PATIENCE:?}:\n{left}");
-    }
-}
-
-async fn left_after_patience(server: &Server, prefix: &str) -> Option<String> {
     let since = Instant::now();
     loop {
         let left = left(server, prefix).await;
-        if left.is_empty() || since.elapsed() > PATIENCE {
-            return (!left.is_empty()).then(|| left.join("\n"));
+        if left.is_empty() {
+            return;
+        }
+        if since.elapsed() > PATIENCE {
+            panic!("left behind on the server after {PATIENCE:?}:\n{}", left.join("\n"));
         }
         tokio::time::sleep(LOOK).await;
     }
@@ -56,35 +53,4 @@ fn literal(text: &str) -> String {
         pattern.push(letter);
     }
     pattern
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn what_is_left_is_named() {
-        let server = Server::redis().await;
-        assert_clean(&server, "a*").await;
-        server.cli(&["SET", "x:{a*}:y", "1", "PX", "60000"]).await;
-        server.cli(&["SET", "x:{ab}:y", "1"]).await;
-        let left = left(&server, "a*").await;
-        assert_eq!(left.len(), 1, "{left:?}");
-        assert!(left[0].starts_with("key x:{a*}:y (string, "), "{left:?}");
-    }
-
-    #[tokio::test]
-    async fn what_expires_in_time_is_not_left() {
-        let server = Server::redis().await;
-        server.cli(&["SET", "gone", "1", "PX", "50"]).await;
-        assert_clean(&server, "gone").await;
-    }
-
-    #[tokio::test]
-    #[should_panic(expected = "key stays (string, -1 ms left)")]
-    async fn what_stays_is_reported() {
-        let server = Server::redis().await;
-        server.cli(&["SET", "stays", "1"]).await;
-        assert_clean(&server, "stays").await;
-    }
 }
