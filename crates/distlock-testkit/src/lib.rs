@@ -1,1 +1,23 @@
 //! Real servers, fault proxies and suites of promises.
+//!
+//! * [`server`]: a Redis or Valkey of its own for a test, started, frozen, killed, restarted.
+//! * [`proxy`]: a TCP proxy that loses, delays and cuts at exactly the command a test names.
+//! * [`process`]: workers in processes of their own, so that `kill -9` and `SIGSTOP` are real.
+//! * [`leak`]: nothing may be left behind.
+//!
+//! This crate is test code: what goes wrong in it panics, with a message for the person who reads
+//! the test's output.
+
+pub mod leak;
+pub mod process;
+pub mod proxy;
+pub mod server;
+
+mod port;
+mod scratch;
+mod spawn;
+
+pub use leak::assert_clean;
+pub use process::{Worker, worker};
+pub use proxy::{Match, Proxy};
+pub use server::{Flavor, Server, Tls};

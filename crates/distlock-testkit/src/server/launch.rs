@@ -1,0 +1,166 @@
+//! Starting a server and knowing that the one that answers is ours.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use redis::{Connection, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisResult};
+
+use super::{Plan, Server, kill};
+use crate::{port, spawn};
+
+/// How long a server may take until it answers.
+const STARTUP: Duration = Duration::from_secs(10);
+/// Between two tries to reach a server that starts.
+const BACKOFF: Duration = Duration::from_millis(2);
+/// How long the kit's own questions wait for an answer.
+const ANSWER: Duration = Duration::from_secs(10);
+/// How often another port is tried after the chosen one was taken.
+const PORTS: usize = 8;
+
+/// What became of a start.
+enum Start {
+    Ready(Child),
+    PortTaken,
+}
+
+/// Starts a server on a port that is free.
+pub(super) fn first(plan: Plan) -> Server {
+    for _ in 0..PORTS {
+        let port = port::free();
+        if let Start::Ready(child) = start(&plan, port) {
+            return Server { plan: Arc::new(plan), port, child: Mutex::new(child) };
+        }
+    }
+    panic!("{PORTS} free ports in a row were taken before the server could bind them");
+}
+
+/// Starts a server again on the port it had.
+pub(super) async fn again(plan: &Arc<Plan>, port: u16) -> Child {
+    let plan = Arc::clone(plan);
+    apart(move || match start(&plan, port) {
+        Start::Ready(child) => child,
+        Start::PortTaken => panic!("port {port} was taken while its server was down"),
+    })
+    .await
+}
+
+/// Runs blocking work beside the test's runtime: its tasks go on, and a paused clock stands still.
+pub(super) async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(value) => value,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+fn start(plan: &Plan, port: u16) -> Start {
+    // The old socket would speak for the old process.
+    let _ = fs::remove_file(plan.socket());
+    let log = fs::File::create(plan.log_file()).expect("the server's own directory is writable");
+    let errors = log.try_clone().expect("an open file can be shared");
+    let mut command = spawn::command(&plan.program);
+    command.args(plan.command_line(port)).current_dir(plan.dir.path());
+    command.stdin(Stdio::null()).stdout(log).stderr(errors);
+    let mut child = match spawn::spawn(command) {
+        Ok(child) => child,
+        Err(error) => panic!("cannot start {}: {error}", plan.program.display()),
+    };
+
+    let since = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().expect("a child can be asked whether it runs") {
+            let log = plan.log();
+            if log.contains("Address already in use") {
+                return Start::PortTaken;
+            }
+            panic!("{} ended with {status}; it logged:\n{log}", plan.program.display());
+        }
+        match plan.connect().and_then(|mut connection| process_id(&mut connection)) {
+            // The socket lies in a directory that is ours alone, and still: be sure.
+            Ok(pid) if pid == child.id() => return Start::Ready(child),
+            Ok(pid) => panic!("process {pid} answers where {} was started", child.id()),
+            Err(error) if since.elapsed() > STARTUP => {
+                kill(&mut child);
+                panic!("no answer after {STARTUP:?}: {error}; the log:\n{}", plan.log());
+            }
+            Err(_) => std::thread::sleep(BACKOFF),
+        }
+    }
+}
+
+fn process_id(connection: &mut Connection) -> RedisResult<u32> {
+    redis::cmd("PING").exec(connection)?;
+    let info: redis::InfoDict = redis::cmd("INFO").arg("server").query(connection)?;
+    Ok(info.get("process_id").expect("INFO server names the process"))
+}
+
+impl Plan {
+    pub(super) fn socket(&self) -> PathBuf {
+        self.dir.join("sock")
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.dir.join("log")
+    }
+
+    pub(super) fn log(&self) -> String {
+        let bytes = fs::read(self.log_file()).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// A new connection over the Unix socket.
+    pub(super) fn connect(&self) -> RedisResult<Connection> {
+        let info = ConnectionAddr::Unix(self.socket()).into_connection_info()?;
+        let mut settings = info
+            .redis_settings()
+            .clone()
+            .set_protocol(ProtocolVersion::RESP2)
+            .set_skip_set_lib_name();
+        if let Some(password) = &self.password {
+            settings = settings.set_password(password);
+        }
+        let client = redis::Client::open(info.set_redis_settings(settings))?;
+        let connection = client.get_connection_with_timeout(ANSWER)?;
+        connection.set_read_timeout(Some(ANSWER))?;
+        Ok(connection)
+    }
+
+    fn command_line(&self, port: u16) -> Vec<OsString> {
+        let port = port.to_string();
+        let mut line: Vec<OsString> = Vec::new();
+        let mut add = |name: &str, value: &dyn AsRef<std::ffi::OsStr>| {
+            line.push(name.into());
+            line.push(value.as_ref().into());
+        };
+        add("--bind", &"127.0.0.1");
+        add("--dir", &self.dir.path());
+        add("--unixsocket", &self.socket());
+        add("--save", &"");
+        match &self.tls {
+            None => add("--port", &port),
+            Some((tls, files)) => {
+                add("--port", &"0");
+                add("--tls-port", &port);
+                add("--tls-ca-cert-file", &files.ca);
+                add("--tls-cert-file", &files.server_cert);
+                add("--tls-key-file", &files.server_key);
+                let asks = if *tls == super::Tls::Mutual { "yes" } else { "no" };
+                add("--tls-auth-clients", &asks);
+            }
+        }
+        if self.keep_data {
+            add("--appendonly", &"yes");
+            add("--appendfsync", &"always");
+        } else {
+            add("--appendonly", &"no");
+        }
+        if let Some(password) = &self.password {
+            add("--requirepass", password);
+        }
+        line.extend(self.args.iter().cloned());
+        line
+    }
+}

@@ -1,0 +1,250 @@
+//! Real servers, one or more for each test.
+
+mod flavor;
+mod inspect;
+mod launch;
+mod tls;
+
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use rustix::process::Signal;
+
+use crate::scratch::Scratch;
+use crate::spawn;
+
+pub use flavor::Flavor;
+pub use inspect::CommandStats;
+pub use tls::{Certificates, Tls};
+
+/// A server process with a port, a Unix socket and a directory of its own.
+///
+/// It dies with this value, and also with the test process. Its own questions
+/// ([`cli`](Server::cli) and what builds on it) go over the Unix socket: a fault on the network or
+/// a client certificate that is asked for does not stand in their way.
+#[derive(Debug)]
+pub struct Server {
+    plan: Arc<Plan>,
+    port: u16,
+    child: Mutex<Child>,
+}
+
+/// How to start a server, and how to start it again.
+#[derive(Debug)]
+struct Plan {
+    flavor: Flavor,
+    program: PathBuf,
+    args: Vec<OsString>,
+    password: Option<String>,
+    tls: Option<(Tls, Certificates)>,
+    keep_data: bool,
+    dir: Scratch,
+}
+
+/// Says what a server should be like. See [`Server::builder`].
+#[derive(Debug)]
+pub struct Builder {
+    flavor: Flavor,
+    args: Vec<OsString>,
+    password: Option<String>,
+    tls: Option<Tls>,
+    keep_data: bool,
+}
+
+impl Server {
+    /// A Redis with nothing in it.
+    pub async fn redis() -> Server {
+        Self::builder(Flavor::Redis).start().await
+    }
+
+    /// A Valkey with nothing in it.
+    pub async fn valkey() -> Server {
+        Self::builder(Flavor::Valkey).start().await
+    }
+
+    /// A Redis 6.2 with nothing in it.
+    pub async fn redis62() -> Server {
+        Self::builder(Flavor::Redis62).start().await
+    }
+
+    /// A server with options.
+    pub fn builder(flavor: Flavor) -> Builder {
+        Builder { flavor, args: Vec::new(), password: None, tls: None, keep_data: false }
+    }
+
+    /// Which program it is.
+    pub fn flavor(&self) -> Flavor {
+        self.plan.flavor
+    }
+
+    /// The port, the same after a [`restart`](Server::restart).
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The loopback address it listens on.
+    pub fn addr(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// The URL for the library: `redis://…`, or `rediss://…` with `ca`, `cert` and `key`.
+    pub fn url(&self) -> String {
+        self.url_at(self.addr())
+    }
+
+    /// The same URL with another address: that of a [`Proxy`](crate::Proxy) before this server.
+    pub fn url_at(&self, addr: SocketAddr) -> String {
+        let user = match &self.plan.password {
+            Some(password) => format!(":{password}@"),
+            None => String::new(),
+        };
+        match &self.plan.tls {
+            None => format!("redis://{user}{addr}"),
+            Some((tls, files)) => format!("rediss://{user}{addr}{}", files.query(*tls)),
+        }
+    }
+
+    /// The URL of the Unix socket: `redis+unix:///…`.
+    pub fn unix_url(&self) -> String {
+        let path = self.plan.socket();
+        match &self.plan.password {
+            Some(password) => format!("redis+unix://{}?pass={password}", path.display()),
+            None => format!("redis+unix://{}", path.display()),
+        }
+    }
+
+    /// The path of the Unix socket.
+    pub fn socket(&self) -> PathBuf {
+        self.plan.socket()
+    }
+
+    /// The certificates of a server with TLS.
+    pub fn certificates(&self) -> Option<&Certificates> {
+        self.plan.tls.as_ref().map(|(_, files)| files)
+    }
+
+    /// The directory of its own, removed on drop.
+    pub fn dir(&self) -> &Path {
+        self.plan.dir.path()
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        self.plan.log()
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.child().id()
+    }
+
+    /// `kill -9`. Returns when the process is gone.
+    pub fn kill(&self) {
+        kill(&mut self.child());
+    }
+
+    /// `SIGSTOP`: connections stay open, nothing is answered.
+    pub fn stop(&self) {
+        spawn::signal(self.pid(), Signal::STOP);
+    }
+
+    /// `SIGCONT`: it answers again.
+    pub fn cont(&self) {
+        spawn::signal(self.pid(), Signal::CONT);
+    }
+
+    /// `kill -9` where it still runs, then a start on the same port with the same options.
+    ///
+    /// Its data are gone, unless it was built with [`keep_data`](Builder::keep_data).
+    pub async fn restart(&self) {
+        self.kill();
+        let child = launch::again(&self.plan, self.port).await;
+        *self.child() = child;
+    }
+
+    fn child(&self) -> MutexGuard<'_, Child> {
+        self.child.lock().expect("nothing panics with the child locked")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Also after a panic elsewhere: the process must go.
+        let child = self.child.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        kill(child);
+    }
+}
+
+fn kill(child: &mut Child) {
+    // Both fail only when the process has already been waited for.
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+impl Builder {
+    /// One more argument for the program.
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// More arguments for the program.
+    #[must_use]
+    pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Asks clients for this password. Letters and digits only: it goes into URLs as it is.
+    #[must_use]
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.password = Some(password.into());
+        self
+    }
+
+    /// Speaks TLS on its port, with certificates made for it alone.
+    #[must_use]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Writes every change to disk before it answers, so that data survive a `kill -9`.
+    #[must_use]
+    pub fn keep_data(mut self) -> Self {
+        self.keep_data = true;
+        self
+    }
+
+    /// Starts it and waits until it answers.
+    ///
+    /// # Panics
+    /// When the program is missing or does not come up; the message says what to do, or what the
+    /// server logged.
+    pub async fn start(self) -> Server {
+        launch::apart(move || self.start_blocking()).await
+    }
+
+    /// [`start`](Builder::start) for a test without a runtime.
+    ///
+    /// # Panics
+    /// Like [`start`](Builder::start).
+    pub fn start_blocking(self) -> Server {
+        let dir = Scratch::new();
+        let tls = self.tls.map(|tls| (tls, Certificates::generate(dir.path())));
+        let plan = Plan {
+            flavor: self.flavor,
+            program: self.flavor.require(),
+            args: self.args,
+            password: self.password,
+            tls,
+            keep_data: self.keep_data,
+            dir,
+        };
+        launch::first(plan)
+    }
+}
