@@ -242,9 +242,26 @@ impl Builder {
             Some(("memory", name)) => {
                 Ok((MemoryStore::named(name, self.env.clone()), url.to_owned()))
             }
+            #[cfg(feature = "file")]
+            Some(("file", dir)) => {
+                let dir = std::path::Path::new(dir.strip_prefix("//").unwrap_or(dir));
+                let store = crate::file::FileStore::open(dir, self.env.clone())?;
+                Ok((store, url.to_owned()))
+            }
+            #[cfg(feature = "redis")]
+            Some((scheme, _)) if scheme.starts_with("redis") => {
+                use crate::redis::{Net, RedisStore, Target};
+                let target = Target::parse(url)?;
+                let place = target.to_string();
+                let connector = self.connector.clone().unwrap_or_else(|| Arc::new(Net));
+                let (env, observer) = (self.env.clone(), self.observer.clone());
+                let timeout = config::REPLY_TIMEOUT;
+                let store = RedisStore::connect(target, env, connector, observer, timeout).await?;
+                Ok((store, place))
+            }
             _ => {
-                let text = "this URL names no store: use memory:, file:/dir, redis://host, \
-                            rediss://host or redis+unix:///socket";
+                let text = "this URL names no store that this program was built with: use memory:, \
+                            file:/dir, redis://host, rediss://host or redis+unix:///socket";
                 Err(Error::new(ErrorKind::Config, text))
             }
         }
