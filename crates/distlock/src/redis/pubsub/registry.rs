@@ -189,6 +189,8 @@ impl Registry {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use super::*;
 
     fn plan(join: &[&str], leave: &[&str]) -> Plan {
@@ -202,7 +204,7 @@ mod tests {
         let (a, _) = registry.want("a");
         registry.want("a");
         assert_eq!(registry.plan(), plan(&["a"], &[]));
-        assert_eq!(registry.joined(&[a.clone()]).len(), 1);
+        assert_eq!(registry.joined(slice::from_ref(&a)).len(), 1);
         assert_eq!(registry.state("a"), State::On);
         assert!(!registry.unwant(&a));
         assert_eq!(registry.plan(), plan(&[], &[]));
@@ -227,7 +229,7 @@ mod tests {
         let mut registry = Registry::default();
         let (a, _) = registry.want("a");
         registry.plan();
-        registry.joined(&[a.clone()]);
+        registry.joined(slice::from_ref(&a));
         registry.unwant(&a);
         registry.want("a");
         assert_eq!(registry.state("a"), State::On);
@@ -239,7 +241,7 @@ mod tests {
         let mut registry = Registry::default();
         let (a, _) = registry.want("a");
         registry.plan();
-        registry.joined(&[a.clone()]);
+        registry.joined(slice::from_ref(&a));
         registry.unwant(&a);
         assert_eq!(registry.plan(), plan(&[], &["a"]));
         registry.want("a");
@@ -253,7 +255,7 @@ mod tests {
         let (a, _) = registry.want("a");
         let (b, _) = registry.want("b");
         registry.plan();
-        registry.joined(&[a.clone()]);
+        registry.joined(slice::from_ref(&a));
         registry.unwant(&b);
         registry.disconnected();
         assert_eq!(registry.state("a"), State::Off);

@@ -107,7 +107,7 @@ async fn a_server_that_fell_silent_is_noticed() {
     tokio::time::sleep(Duration::from_millis(4000)).await;
     server.signal("CONT");
     assert!(hears(&mut listener).await);
-    assert_eq!(seen.0.load(Ordering::SeqCst), 1);
+    eventually("announced", async || seen.0.load(Ordering::SeqCst) == 1).await;
 }
 
 #[tokio::test]
