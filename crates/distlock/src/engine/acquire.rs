@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::backoff::Backoff;
+use super::attempt::{Lead, Tried, attempt, reenter};
 use super::detach::Detached;
 use super::hold::{Hold, State, Tenure};
 use super::waiters::{Grant, LaneRef, Step};
@@ -18,7 +18,7 @@ use crate::env::Moment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
 use crate::owner::Owner;
-use crate::store::{Attempt, Claim, Kind, What};
+use crate::store::{Claim, Kind, What};
 
 /// What a caller asks for.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ impl Ask {
         self.lease.unwrap_or(engine.watchdog_timeout)
     }
 
-    fn claim(&self, engine: &Engine) -> Claim {
+    pub(super) fn claim(&self, engine: &Engine) -> Claim {
         Claim {
             name: self.name.clone(),
             owner: self.owner,
@@ -76,6 +76,9 @@ pub(crate) async fn acquire(engine: &Arc<Engine>, ask: Ask) -> Result<Option<Hol
     let lane = engine.lanes.get(&ask.name);
     let outcome = enter(engine, &lane, &ask, start, deadline).await;
     if let Ok(Some(_)) = outcome {
+        if engine.is_closed() {
+            return Err(Engine::closed_error()); // too late: dropping the hold lets go of it
+        }
         farewell.armed = false;
         let waited = engine.env.now().since(start);
         engine.observe(ask.kind, &ask.name, Event::Acquired { waited });
@@ -145,8 +148,9 @@ async fn enter(
                     Tried::Won(hold) => return Ok(Some(hold)),
                     Tried::Failed(e) if once || !e.is_retryable() => return Err(e),
                     Tried::Busy(_) if once => return Ok(None),
-                    Tried::Busy(_) | Tried::Failed(_) => {
-                        let (ticket, granted, drive) = lane.state().join(ask, start);
+                    tried => {
+                        let unsure = tried.is_unsure();
+                        let (ticket, granted, drive) = lane.state().join(ask, start, unsure);
                         let out = queue(engine, lane, ask, deadline, ticket, granted, drive).await;
                         if let Some(answer) = out {
                             return answer;
@@ -209,7 +213,7 @@ fn way(engine: &Arc<Engine>, lane: &LaneRef, ask: &Ask) -> Result<Way> {
         state.attempting = true;
         return Ok(Way::Attempt(Lead::Caller));
     }
-    let (ticket, granted, drive) = state.join(ask, now);
+    let (ticket, granted, drive) = state.join(ask, now, false);
     Ok(Way::Queue(ticket, granted, drive))
 }
 
@@ -223,7 +227,7 @@ async fn queue(
     mut granted: oneshot::Receiver<Grant>,
     drive: bool,
 ) -> Option<Result<Option<Hold>>> {
-    let mut place = Place { lane, ticket, left: false };
+    let mut place = Place { engine, lane, ask, ticket, left: false };
     if drive {
         drive::start(engine, lane.clone(), ask);
     }
@@ -257,7 +261,9 @@ async fn queue(
 
 /// A waiter's place in the queue, given up when its caller leaves.
 struct Place<'a> {
+    engine: &'a Arc<Engine>,
     lane: &'a LaneRef,
+    ask: &'a Ask,
     ticket: u64,
     left: bool,
 }
@@ -265,165 +271,19 @@ struct Place<'a> {
 impl Place<'_> {
     fn leave(&mut self) -> bool {
         self.left = true;
-        self.lane.leave(self.ticket)
+        let waiter = self.lane.leave(self.ticket);
+        if waiter.as_ref().is_some_and(|waiter| waiter.unsure) {
+            let lease = self.ask.lease(self.engine);
+            release::disown(self.engine, self.lane, self.ask.owner, lease);
+        }
+        waiter.is_some()
     }
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         if !self.left {
-            self.lane.leave(self.ticket);
-        }
-    }
-}
-
-/// Whether an attempt is the lane's one remote contender, and who makes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lead {
-    /// It goes beside the contender: somebody's single try.
-    None,
-    Caller,
-    Driver,
-}
-
-/// How an attempt ended.
-#[derive(Debug)]
-pub(super) enum Tried {
-    Won(Hold),
-    Busy(Duration),
-    Failed(Error),
-}
-
-/// Asks the store for the lock. One attempt in the caller's eyes: after a failure it asks again, but only if the caller
-/// has no queue to go to, and only while its patience lasts.
-pub(super) async fn attempt(
-    engine: Arc<Engine>,
-    lane: LaneRef,
-    ask: Ask,
-    lead: Lead,
-    patience: Moment,
-) -> Tried {
-    let claim = ask.claim(&engine);
-    let mut attempting =
-        Attempting { engine: &engine, lane: &lane, claim: &claim, lead, asked: false };
-    let mut backoff = Backoff::default();
-    loop {
-        engine.observe(ask.kind, &ask.name, Event::Attempted);
-        let sent = engine.env.now();
-        attempting.asked = true;
-        match engine.store.acquire(&claim).await {
-            Ok(Attempt::Acquired { .. }) => {
-                attempting.asked = false;
-                let hold = seat(&engine, &lane, &ask, &claim, sent);
-                // A reply that took longer than the lease proves nothing any more.
-                if hold.state() == State::Lost {
-                    attempting.asked = true;
-                    return Tried::Busy(Duration::ZERO);
-                }
-                return Tried::Won(hold);
-            }
-            Ok(Attempt::Busy { ttl }) => {
-                attempting.asked = false;
-                lane.state().answered = Some(sent);
-                return Tried::Busy(ttl);
-            }
-            Err(e) => {
-                let again = e.is_retryable() && matches!(ask.wait, Wait::Once);
-                attempting.asked = e.kind() == ErrorKind::Indeterminate;
-                if !again || engine.env.now() >= patience {
-                    return Tried::Failed(e);
-                }
-                engine.env.sleep_until(backoff.next(&*engine.env).min(patience)).await;
-            }
-        }
-    }
-}
-
-/// The lane's mark that an attempt is under way. However that ends, the mark is taken off; and if nobody knows how it
-/// ended, the store is told to forget it.
-struct Attempting<'a> {
-    engine: &'a Arc<Engine>,
-    lane: &'a LaneRef,
-    claim: &'a Claim,
-    lead: Lead,
-    asked: bool,
-}
-
-impl Drop for Attempting<'_> {
-    fn drop(&mut self) {
-        if self.asked {
-            release::disown(self.engine, self.lane, self.claim);
-        }
-        if self.lead != Lead::None {
-            self.lane.state().attempting = false;
-            self.lane.changed.notify_waiters();
-        }
-        if self.lead == Lead::Caller {
-            self.lane.nudge.notify_one();
-        }
-    }
-}
-
-/// Seats an accepted acquisition.
-fn seat(engine: &Arc<Engine>, lane: &LaneRef, ask: &Ask, claim: &Claim, sent: Moment) -> Hold {
-    let (watched, expires) = (ask.lease.is_none(), sent.after(claim.lease));
-    let (kind, what, lease) = (ask.kind, ask.what, claim.lease);
-    let tenure =
-        Tenure::begin(engine, lane.clone(), kind, what, ask.owner, lease, expires, watched);
-    let mut state = lane.state();
-    let before = state.seat(&tenure, watched);
-    state.on_the_wire(ask.owner, 1, expires);
-    state.answered = Some(sent);
-    state.outage = None;
-    state.burst = 0;
-    state.burst_since = Some(engine.env.now());
-    drop(state);
-    if let Some(before) = before {
-        before.lose();
-    }
-    Hold::new(tenure, watched)
-}
-
-/// Goes one level deeper. `None` if the outer hold turned out to be lost.
-async fn reenter(
-    engine: Arc<Engine>,
-    tenure: Arc<Tenure>,
-    ask: Ask,
-    patience: Moment,
-) -> Result<Option<Hold>> {
-    let watched = ask.lease.is_none();
-    // From here on dropping it takes the level back, whatever happens.
-    let hold = Hold::new(tenure.clone(), watched);
-    let _stepping = release::Stepping::taken(&engine, &tenure.lane);
-    let depth = match tenure.lane.state().seat.as_ref() {
-        Some(seat) if Arc::ptr_eq(&seat.tenure, &tenure) => seat.depth,
-        _ => return Ok(None),
-    };
-    let mut backoff = Backoff::default();
-    loop {
-        let claim = tenure.claim(tenure.at_least(ask.lease(&engine)), depth);
-        engine.observe(ask.kind, &ask.name, Event::Attempted);
-        let sent = engine.env.now();
-        match engine.store.acquire(&claim).await {
-            Ok(Attempt::Acquired { .. }) => {
-                tenure.lane.state().on_the_wire(tenure.owner, depth, sent.after(claim.lease));
-                tenure.watch(watched || tenure.is_watched());
-                tenure.accept(sent, claim.lease);
-                return Ok(Some(hold));
-            }
-            Ok(Attempt::Busy { .. }) => {
-                tenure.lose();
-                return Ok(None);
-            }
-            Err(e) if e.is_retryable() && engine.env.now() < patience => {
-                tenure.doubt();
-                if e.kind() == ErrorKind::Indeterminate {
-                    // It may stand in the store: if the level is taken back now, it is taken back there too.
-                    tenure.lane.state().wire = Some((tenure.owner, depth));
-                }
-                engine.env.sleep_until(backoff.next(&*engine.env).min(patience)).await;
-            }
-            Err(e) => return Err(e),
+            self.leave();
         }
     }
 }

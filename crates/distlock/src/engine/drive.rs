@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::Engine;
-use super::acquire::{Ask, Lead, Tried, Wait, attempt};
+use super::acquire::{Ask, Wait};
+use super::attempt::{Lead, Tried, attempt};
 use super::backoff::Backoff;
 use super::hold::State;
-use super::waiters::{Grant, LaneRef, LaneState};
+use super::waiters::{Grant, LaneRef};
+use super::{Engine, release};
 use crate::config;
 use crate::env::Moment;
 use crate::error::{Error, Result};
@@ -86,7 +87,10 @@ async fn drive(driver: Driver) {
             Move::Try(ask, ticket) => {
                 patience = None;
                 let tried = attempt(engine.clone(), lane.clone(), ask, Lead::Driver, now).await;
-                let failure = match tried {
+                if let Some(waiter) = lane.state().waiter(ticket) {
+                    waiter.unsure = tried.is_unsure();
+                }
+                match tried {
                     Tried::Won(hold) => {
                         backoff.reset();
                         grant(lane, ticket, hold);
@@ -106,11 +110,10 @@ async fn drive(driver: Driver) {
                             doubtful = true;
                             continue;
                         }
-                        Err(e) => fail(&driver, e, &mut backoff),
+                        Err(e) => fail(&driver, &e, &mut backoff),
                     },
-                    Tried::Failed(e) => fail(&driver, e, &mut backoff),
-                };
-                failure
+                    Tried::Failed(e) => fail(&driver, &e, &mut backoff),
+                }
             }
         };
         tokio::select! {
@@ -156,12 +159,7 @@ fn next_move(driver: &Driver, now: Moment, doubtful: bool) -> Move {
 
 /// Gives the hold to the waiter it was acquired for; if that has left, dropping it passes it on to the next.
 fn grant(lane: &LaneRef, ticket: u64, hold: super::Hold) {
-    let mut state = lane.state();
-    let waiter = match state.queue.binary_search_by_key(&ticket, |w| w.ticket) {
-        Ok(at) => state.queue.remove(at),
-        Err(_) => None,
-    };
-    drop(state);
+    let waiter = lane.state().leave(ticket);
     if let Some(waiter) = waiter {
         drop(waiter.grant.send(Grant::Hold(hold)));
     }
@@ -186,33 +184,12 @@ async fn listen(driver: &Driver) -> Result<Listener> {
     driver.engine.store.listen(&claim).await
 }
 
-/// The store could not be asked. Waiters ride out an outage, but not for ever: one that has had an answer keeps waiting
-/// for as long as a holder could, one that never had any for as long as a command may take. Returns when to try again.
-fn fail(driver: &Driver, error: Error, backoff: &mut Backoff) -> Moment {
-    let engine = &driver.engine;
-    if !error.is_retryable() {
-        driver.lane.fail_all(&error);
-        return engine.env.now();
-    }
-    let now = engine.env.now();
-    let mut state = driver.lane.state();
-    let since = state.outage.as_ref().map_or(now, |(since, _)| *since);
-    let LaneState { queue, answered, outage, .. } = &mut *state;
-    *outage = Some((since, error.clone()));
-    let mut over = Vec::new();
-    let mut at = 0;
-    while at < queue.len() {
-        let joined = queue[at].joined;
-        let answered = answered.is_some_and(|answered| answered >= joined);
-        let until = match answered {
-            true => since.after(engine.watchdog_timeout),
-            false => joined.after(config::COMMAND_TIMEOUT),
-        };
-        if now >= until { over.extend(queue.remove(at)) } else { at += 1 }
-    }
-    drop(state);
-    for waiter in over {
-        drop(waiter.grant.send(Grant::Failed(error.clone())));
+/// The store could not be asked, or says no for good. Returns when to try again.
+fn fail(driver: &Driver, error: &Error, backoff: &mut Backoff) -> Moment {
+    let (engine, lane) = (&driver.engine, &driver.lane);
+    match error.is_retryable() {
+        true => release::trouble(engine, lane, error),
+        false => release::fail_all(engine, lane, error),
     }
     backoff.next(&*engine.env)
 }
