@@ -22,7 +22,7 @@
 //! - [`Guard`] is the hold itself. Dropping it releases; it knows when it is [lost](Guard::lost).
 //! - [`Owner`] is who holds it. Fresh for each acquisition; pass one on to re-enter.
 //! - [`Error`] has an [`ErrorKind`] to branch on. [`Observer`] gets every [`Event`].
-//! - [`env`] is for tests on virtual time, [`store`] for those who bring a store of their own.
+//! - [`mod@env`] is for tests on virtual time, [`store`] for those who bring a store of their own.
 //!
 //! # Without a lease, with a lease
 //! Without one, the lock lives for the [watchdog's timeout](Builder::watchdog) and is renewed each third of it for as long as

@@ -3,7 +3,10 @@
 //! Uncontended, an acquisition is one attempt, made by the caller: one round trip. If the lock is busy the caller
 //! queues in its lane and the lane's [driver](super::drive) tries for it.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -11,10 +14,10 @@ use tokio::sync::oneshot;
 use super::attempt::{Lead, Tried, attempt, reenter};
 use super::detach::Detached;
 use super::hold::{Hold, State, Tenure};
-use super::waiters::{Grant, LaneRef, Step};
+use super::waiters::{Grant, LaneRef, LaneState, Step};
 use super::{Engine, drive, release};
 use crate::config;
-use crate::env::Moment;
+use crate::env::{BoxFuture, Moment};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
 use crate::owner::Owner;
@@ -65,16 +68,10 @@ impl Ask {
 /// Acquires, or says `None` when the lock stayed busy for as long as the caller waits.
 ///
 /// One absolute deadline covers everything in here.
-pub(crate) async fn acquire(engine: &Arc<Engine>, ask: Ask) -> Result<Option<Hold>> {
+pub(crate) async fn acquire(engine: &Arc<Engine>, ask: &Ask) -> Result<Option<Hold>> {
     let start = engine.env.now();
-    let deadline = match ask.wait {
-        Wait::Once => start,
-        Wait::For(wait) => start.after(wait),
-        Wait::Forever => Moment::NEVER,
-    };
-    let mut farewell = Farewell { engine, ask: &ask, start, armed: true };
-    let lane = engine.lanes.get(&ask.name);
-    let outcome = enter(engine, &lane, &ask, start, deadline).await;
+    let mut farewell = Farewell { engine, ask, start, armed: true };
+    let outcome = enter(engine, ask, start).await;
     if let Ok(Some(_)) = outcome {
         if engine.is_closed() {
             return Err(Engine::closed_error()); // too late: dropping the hold lets go of it
@@ -110,29 +107,27 @@ enum Way {
     /// The owner holds it: go one deeper.
     Reenter(Arc<Tenure>),
     /// Wait in the queue.
-    Queue(u64, oneshot::Receiver<Grant>, bool),
+    Queue(Place),
     /// A step of this process is on its way to the store; look again when it has arrived.
     Settle,
 }
 
-async fn enter(
-    engine: &Arc<Engine>,
-    lane: &LaneRef,
-    ask: &Ask,
-    start: Moment,
-    deadline: Moment,
-) -> Result<Option<Hold>> {
+/// The body of [`acquire`]. A hundred thousand callers may wait in here at once, so what it keeps while it waits is small,
+/// and whatever is large and brief is in a box of its own.
+async fn enter(engine: &Arc<Engine>, ask: &Ask, start: Moment) -> Result<Option<Hold>> {
+    let deadline = match ask.wait {
+        Wait::Once => start,
+        Wait::For(wait) => start.after(wait),
+        Wait::Forever => Moment::NEVER,
+    };
     // Even one attempt may have to reconnect, or to ask again after a lost reply.
     let patience = deadline.max(start.after(config::COMMAND_TIMEOUT));
+    let lane = engine.lanes.get(&ask.name);
     loop {
-        let changed = lane.changed.notified();
-        match way(engine, lane, ask)? {
+        let place = match way(engine, &lane, ask)? {
             Way::Settle => {
-                let timeout = engine.env.sleep_until(patience);
-                tokio::select! {
-                    () = changed => {}
-                    () = timeout => return Err(lane_is_stuck()),
-                }
+                Box::pin(settle(engine, &lane, patience)).await?;
+                continue;
             }
             Way::Reenter(tenure) => {
                 let work = reenter(engine.clone(), tenure, ask.clone(), patience);
@@ -148,23 +143,33 @@ async fn enter(
                     Tried::Won(hold) => return Ok(Some(hold)),
                     Tried::Failed(e) if once || !e.is_retryable() => return Err(e),
                     Tried::Busy(_) if once => return Ok(None),
-                    tried => {
-                        let unsure = tried.is_unsure();
-                        let (ticket, granted, drive) = lane.state().join(ask, start, unsure);
-                        let out = queue(engine, lane, ask, deadline, ticket, granted, drive).await;
-                        if let Some(answer) = out {
-                            return answer;
-                        }
-                    }
+                    tried => Place::take(&mut lane.state(), ask, start, tried.is_unsure()),
                 }
             }
-            Way::Queue(ticket, granted, drive) => {
-                let out = queue(engine, lane, ask, deadline, ticket, granted, drive).await;
-                if let Some(answer) = out {
-                    return answer;
-                }
+            Way::Queue(place) => place,
+        };
+        if place.drives {
+            drive::start(engine, lane.clone(), ask);
+        }
+        let timeout = (deadline != Moment::NEVER).then(|| engine.env.sleep_until(deadline));
+        let queued = Queued { place, timeout, engine, lane: &lane, ask };
+        match queued.await {
+            Some(Grant::Hold(hold)) => return Ok(Some(hold)),
+            Some(Grant::Again) => {}
+            Some(Grant::Failed(e)) => return Err(e),
+            None => {
+                let outage = lane.state().outage.as_ref().map(|(_, e)| e.clone());
+                return outage.map_or(Ok(None), Err);
             }
         }
+    }
+}
+
+/// Waits until a step that is on its way has arrived.
+async fn settle(engine: &Engine, lane: &LaneRef, patience: Moment) -> Result<()> {
+    tokio::select! {
+        () = lane.settled() => Ok(()),
+        () = engine.env.sleep_until(patience) => Err(lane_is_stuck()),
     }
 }
 
@@ -213,65 +218,37 @@ fn way(engine: &Arc<Engine>, lane: &LaneRef, ask: &Ask) -> Result<Way> {
         state.attempting = true;
         return Ok(Way::Attempt(Lead::Caller));
     }
-    let (ticket, granted, drive) = state.join(ask, now, false);
-    Ok(Way::Queue(ticket, granted, drive))
+    Ok(Way::Queue(Place::take(&mut state, ask, now, false)))
 }
 
-/// Waits for a grant until the deadline. `None`: look at the lane again.
-async fn queue(
-    engine: &Arc<Engine>,
-    lane: &LaneRef,
-    ask: &Ask,
-    deadline: Moment,
+/// A place in a lane's queue.
+struct Place {
     ticket: u64,
-    mut granted: oneshot::Receiver<Grant>,
-    drive: bool,
-) -> Option<Result<Option<Hold>>> {
-    let mut place = Place { engine, lane, ask, ticket, left: false };
-    if drive {
-        drive::start(engine, lane.clone(), ask);
-    }
-    let grant = if deadline == Moment::NEVER {
-        (&mut granted).await.ok()
-    } else {
-        let timeout = engine.env.sleep_until(deadline);
-        tokio::select! {
-            biased;
-            grant = &mut granted => grant.ok(),
-            () = timeout => None,
-        }
-    };
-    let grant = match grant {
-        Some(grant) => Some(grant),
-        None if place.leave() => None,
-        // Out of the queue already: the grant was on its way when the time was up.
-        None => granted.try_recv().ok(),
-    };
-    place.left = true;
-    match grant {
-        Some(Grant::Hold(hold)) => Some(Ok(Some(hold))),
-        Some(Grant::Again) => None,
-        Some(Grant::Failed(e)) => Some(Err(e)),
-        None => {
-            let outage = lane.state().outage.as_ref().map(|(_, e)| e.clone());
-            Some(outage.map_or(Ok(None), Err))
-        }
+    granted: oneshot::Receiver<Grant>,
+    /// Whoever has it starts the driver.
+    drives: bool,
+}
+
+impl Place {
+    fn take(state: &mut LaneState, ask: &Ask, joined: Moment, unsure: bool) -> Place {
+        let (ticket, granted, drives) = state.join(ask, joined, unsure);
+        Place { ticket, granted, drives }
     }
 }
 
-/// A waiter's place in the queue, given up when its caller leaves.
-struct Place<'a> {
+/// Waits for a grant, or until the time is up. Dropped, it gives its place up.
+struct Queued<'a> {
+    place: Place,
+    timeout: Option<BoxFuture<'static, ()>>,
     engine: &'a Arc<Engine>,
     lane: &'a LaneRef,
     ask: &'a Ask,
-    ticket: u64,
-    left: bool,
 }
 
-impl Place<'_> {
-    fn leave(&mut self) -> bool {
-        self.left = true;
-        let waiter = self.lane.leave(self.ticket);
+impl Queued<'_> {
+    /// False if the place was gone: the grant was on its way.
+    fn leave(&self) -> bool {
+        let waiter = self.lane.leave(self.place.ticket);
         if waiter.as_ref().is_some_and(|waiter| waiter.unsure) {
             let lease = self.ask.lease(self.engine);
             release::disown(self.engine, self.lane, self.ask.owner, lease);
@@ -280,10 +257,23 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        if !self.left {
-            self.leave();
+impl Future for Queued<'_> {
+    type Output = Option<Grant>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Grant>> {
+        if let Poll::Ready(grant) = Pin::new(&mut self.place.granted).poll(cx) {
+            return Poll::Ready(grant.ok());
         }
+        match self.timeout.as_mut().map(|timeout| timeout.as_mut().poll(cx)) {
+            None | Some(Poll::Pending) => Poll::Pending,
+            Some(Poll::Ready(())) if self.leave() => Poll::Ready(None),
+            Some(Poll::Ready(())) => Poll::Ready(self.place.granted.try_recv().ok()),
+        }
+    }
+}
+
+impl Drop for Queued<'_> {
+    fn drop(&mut self) {
+        self.leave();
     }
 }

@@ -122,6 +122,7 @@ fn seat(engine: &Arc<Engine>, lane: &LaneRef, ask: &Ask, claim: &Claim, sent: Mo
     state.outage = None;
     state.burst = 0;
     state.burst_since = Some(engine.env.now());
+    state.next_pass = None;
     drop(state);
     if let Some(before) = before {
         before.lose();

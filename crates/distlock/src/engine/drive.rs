@@ -9,8 +9,9 @@ use std::time::Duration;
 use super::acquire::{Ask, Wait};
 use super::attempt::{Lead, Tried, attempt};
 use super::backoff::Backoff;
-use super::hold::State;
-use super::waiters::{Grant, LaneRef};
+use super::hold::{State, Tenure};
+use super::waiters::{Grant, LaneRef, LaneState, StandBack};
+use super::watchdog::verify;
 use super::{Engine, release};
 use crate::config;
 use crate::env::Moment;
@@ -57,9 +58,9 @@ enum Move {
     /// This process has had its share: others first.
     StandBack(Moment),
     /// Somebody of this process is in; the hold will pass from it.
-    Behind,
+    Behind(Arc<Tenure>),
     /// Ask the store for the first in the queue.
-    Try(Ask, u64),
+    Try(Box<Ask>, u64),
 }
 
 async fn drive(driver: Driver) {
@@ -68,25 +69,33 @@ async fn drive(driver: Driver) {
     let mut ear: Option<Listener> = None;
     let mut backoff = Backoff::default();
     let mut patience: Option<Moment> = None;
-    let mut doubtful = false;
     loop {
         let now = engine.env.now();
-        let wait_until = match next_move(&driver, now, std::mem::take(&mut doubtful)) {
+        let wait_until = match next_move(&driver, now) {
             Move::End => return,
             Move::Settle => {
                 lane.nudge.notified().await;
                 continue;
             }
-            Move::StandBack(until) => {
-                engine.env.sleep_until(until).await;
-                continue;
-            }
-            Move::Behind if ear.is_some() => now.after(recheck),
+            Move::StandBack(until) => until,
             // Most holders are done before a subscription would be.
-            Move::Behind => *patience.get_or_insert(now.after(config::LOCAL_PATIENCE)),
+            Move::Behind(_) if patience.is_none() => {
+                *patience.insert(now.after(config::LOCAL_PATIENCE))
+            }
+            // This one is not: it may have lost the lock without knowing, and its release may be missed.
+            Move::Behind(holder) if patience.is_some_and(|over| now >= over) => {
+                if ear.is_none() {
+                    ear = Box::pin(listen(&driver)).await.ok();
+                }
+                Box::pin(verify(&holder)).await;
+                *patience.insert(engine.env.now().after(recheck))
+            }
+            Move::Behind(_) => patience.unwrap_or(now),
             Move::Try(ask, ticket) => {
                 patience = None;
-                let tried = attempt(engine.clone(), lane.clone(), ask, Lead::Driver, now).await;
+                // In a box of its own: it is large and brief, and the driver waits for long.
+                let attempt = attempt(engine.clone(), lane.clone(), *ask, Lead::Driver, now);
+                let tried = Box::pin(attempt).await;
                 if let Some(waiter) = lane.state().waiter(ticket) {
                     waiter.unsure = tried.is_unsure();
                 }
@@ -103,11 +112,9 @@ async fn drive(driver: Driver) {
                         engine.env.now().after(ttl.min(recheck))
                     }
                     // A release between this attempt and the subscription goes unheard: try again at once.
-                    Tried::Busy(_) => match listen(&driver).await {
+                    Tried::Busy(_) => match Box::pin(listen(&driver)).await {
                         Ok(listener) => {
                             ear = Some(listener);
-                            lane.state().listening = true;
-                            doubtful = true;
                             continue;
                         }
                         Err(e) => fail(&driver, &e, &mut backoff),
@@ -118,13 +125,27 @@ async fn drive(driver: Driver) {
         };
         tokio::select! {
             () = lane.nudge.notified() => {}
-            () = heard(&mut ear) => doubtful = true,
-            () = engine.env.sleep_until(wait_until) => doubtful = true,
+            calls = heard(&mut ear) => {
+                lane.state().turns_taken(calls);
+                // Behind a local holder this is an old release of our own, or the lock was taken from the holder.
+                let soon = engine.env.now().after(config::LOCAL_PATIENCE);
+                patience = patience.map(|patience| patience.min(soon));
+            }
+            () = engine.env.sleep_until(wait_until) => {}
         }
     }
 }
 
-fn next_move(driver: &Driver, now: Moment, doubtful: bool) -> Move {
+impl LaneState {
+    /// Others have released this often: after enough of that, this process may ask again.
+    fn turns_taken(&mut self, calls: u64) {
+        if let Some(stand_back) = &mut self.stand_back {
+            stand_back.turns = stand_back.turns.saturating_sub(calls);
+        }
+    }
+}
+
+fn next_move(driver: &Driver, now: Moment) -> Move {
     let mut state = driver.lane.state();
     let Some(first) = state.queue.front() else {
         state.driving = false;
@@ -135,14 +156,18 @@ fn next_move(driver: &Driver, now: Moment, doubtful: bool) -> Move {
     if state.stepping.is_some() || state.attempting {
         return Move::Settle;
     }
-    if let Some(until) = state.stand_back.filter(|until| *until > now) {
+    if let Some(seat) = &state.seat
+        && seat.tenure.vitals.state(now) != State::Lost
+    {
+        return Move::Behind(seat.tenure.clone());
+    }
+    if let Some(StandBack { turns, until }) = state.stand_back
+        && turns > 0
+        && until > now
+    {
         return Move::StandBack(until);
     }
-    let held = state.seat.as_ref().is_some_and(|s| s.tenure.vitals.state(now) != State::Lost);
-    if held && !doubtful {
-        return Move::Behind;
-    }
-    let ask = Ask {
+    let ask = Box::new(Ask {
         name: driver.lane.name.clone(),
         kind: driver.kind,
         what: driver.what,
@@ -150,7 +175,7 @@ fn next_move(driver: &Driver, now: Moment, doubtful: bool) -> Move {
         explicit: first.explicit,
         lease: first.lease,
         wait: Wait::Forever,
-    };
+    });
     let ticket = first.ticket;
     state.attempting = true;
     state.stand_back = None;
@@ -165,7 +190,7 @@ fn grant(lane: &LaneRef, ticket: u64, hold: super::Hold) {
     }
 }
 
-async fn heard(ear: &mut Option<Listener>) {
+async fn heard(ear: &mut Option<Listener>) -> u64 {
     match ear {
         Some(listener) => listener.heard().await,
         None => std::future::pending().await,
@@ -181,7 +206,9 @@ async fn listen(driver: &Driver) -> Result<Listener> {
         heir_of: None,
         what: driver.what,
     };
-    driver.engine.store.listen(&claim).await
+    let listener = driver.engine.store.listen(&claim).await?;
+    driver.lane.state().listening = true;
+    Ok(listener)
 }
 
 /// The store could not be asked, or says no for good. Returns when to try again.

@@ -14,7 +14,6 @@ use super::hold::{Hold, State, Tenure};
 use super::tell::{Receipt, Stepping, answer, free, tell};
 use super::waiters::{Grant, LaneRef, LaneState, Step, Waiter};
 use crate::config;
-use crate::env::Moment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::owner::Owner;
 use crate::store::What;
@@ -124,6 +123,9 @@ fn tell_if_idle(
     mut state: std::sync::MutexGuard<'_, LaneState>,
 ) -> Parting {
     if state.stepping.is_some() {
+        if state.seat.is_none() {
+            lane.hurry.notify_one();
+        }
         return Parting::Done;
     }
     match state.work() {
@@ -157,12 +159,14 @@ fn pass_on(
     let may_pass = matches!(tenure.what, What::Exclusive)
         && before == State::Held
         && life >= tenure.lease / 2
+        // An attempt for the very waiter that the hold would pass to may be under way.
+        && !state.attempting
         && !engine.is_closed();
     if state.queue.is_empty() || !may_pass {
         return None;
     }
     if !within_burst {
-        state.stand_back = Some(Moment::NEVER); // until it is known whether anybody else waits
+        state.spent = true;
         return None;
     }
     let next = state.queue.pop_front()?;

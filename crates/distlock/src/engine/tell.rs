@@ -12,7 +12,7 @@ use super::Engine;
 use super::backoff::Backoff;
 use super::hold::Tenure;
 use super::release::{lost, trouble};
-use super::waiters::{LaneRef, LaneState, Step};
+use super::waiters::{LaneRef, LaneState, StandBack, Step};
 use crate::config;
 use crate::env::Moment;
 use crate::error::{ErrorKind, Result};
@@ -112,7 +112,11 @@ pub(super) async fn tell(stepping: Stepping) {
         match work {
             Work::Free { owner, until } => free(engine, lane, owner, until, receipts).await,
             Work::Shrink { tenure, depth } => shrink(engine, &tenure, depth, receipts).await,
-            Work::Pass { from, heir, until } => pass(engine, from, &heir, until).await,
+            Work::Pass { from, heir, until } => {
+                if !paced(engine, lane).await {
+                    pass(engine, from, &heir, until).await;
+                }
+            }
         }
     }
 }
@@ -163,11 +167,16 @@ pub(super) async fn free(
     if state.is_on_wire(owner) {
         state.wire = None;
     }
-    if state.stand_back.take().is_some()
+    if std::mem::take(&mut state.spent)
         && let Ok(Released::Freed { heard_by }) = answered
-        && heard_by > u32::from(state.listening)
     {
-        state.stand_back = Some(engine.env.now().after(config::STAND_BACK));
+        let own = u32::from(state.listening);
+        let others = heard_by.saturating_sub(own);
+        let patience = (config::BURST_TIME + config::TURN_SLACK) * others;
+        state.stand_back = (others > 0).then(|| StandBack {
+            turns: u64::from(others + own),
+            until: engine.env.now().after(patience),
+        });
     }
     drop(state);
     answer(
@@ -204,6 +213,25 @@ async fn shrink(engine: &Arc<Engine>, tenure: &Arc<Tenure>, depth: u32, receipts
                 drop(state);
                 return answer(receipts, told.map(drop));
             }
+        }
+    }
+}
+
+/// Waits if the store was told of a hand-off a moment ago. True if it did: there may be a later one to tell of by now.
+async fn paced(engine: &Arc<Engine>, lane: &LaneRef) -> bool {
+    let now = engine.env.now();
+    let next = lane.state().next_pass.filter(|next| *next > now);
+    match next {
+        Some(next) => {
+            tokio::select! {
+                () = engine.env.sleep_until(next) => {}
+                () = lane.hurry.notified() => {}
+            }
+            true
+        }
+        None => {
+            lane.state().next_pass = Some(now.after(config::PASS_PACE));
+            false
         }
     }
 }

@@ -104,6 +104,8 @@ pub(super) struct Lane {
     pub(super) changed: Notify,
     /// For the driver: the same, except for its own attempts, or nobody waits any more.
     pub(super) nudge: Notify,
+    /// For whoever tells the store: do not wait for more hand-offs, nobody is left to hand off to.
+    pub(super) hurry: Notify,
 }
 
 /// Something this process tells the store about a hold it has. One at a time per lane.
@@ -151,6 +153,15 @@ pub(super) struct Waiter {
     pub(super) grant: oneshot::Sender<Grant>,
 }
 
+/// This process has had its burst: it does not ask again before the others had theirs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StandBack {
+    /// How many releases to hear first.
+    pub(super) turns: u64,
+    /// When to ask all the same.
+    pub(super) until: Moment,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct LaneState {
     pub(super) seat: Option<Seat>,
@@ -167,8 +178,11 @@ pub(super) struct LaneState {
     /// How often and since when the hold passed on locally.
     pub(super) burst: u32,
     pub(super) burst_since: Option<Moment>,
-    /// Until when this process lets others go first.
-    pub(super) stand_back: Option<Moment>,
+    /// A burst has just ended although somebody here still waits: others first, if there are any.
+    pub(super) spent: bool,
+    pub(super) stand_back: Option<StandBack>,
+    /// When the store may be told of a hand-off again.
+    pub(super) next_pass: Option<Moment>,
     /// Who wants to know how the next release went.
     pub(super) receipts: Vec<oneshot::Sender<Result<()>>>,
     /// When the store last answered, and the error since then.
@@ -188,6 +202,9 @@ impl LaneState {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         let (owner, lease, explicit) = (ask.owner, ask.lease, ask.explicit);
+        if self.queue.capacity() == 0 {
+            self.queue.reserve_exact(1); // most names have one waiter
+        }
         self.queue.push_back(Waiter { ticket, owner, lease, explicit, joined, unsure, grant });
         let drive = !self.driving;
         self.driving = true;
@@ -249,7 +266,8 @@ impl LaneState {
 
 impl Lane {
     fn new(name: Arc<str>, home: Arc<Shards>) -> Lane {
-        Lane { name, home, state: Mutex::default(), changed: Notify::new(), nudge: Notify::new() }
+        let (changed, nudge, hurry) = (Notify::new(), Notify::new(), Notify::new());
+        Lane { name, home, state: Mutex::default(), changed, nudge, hurry }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, LaneState> {

@@ -231,6 +231,16 @@ async fn renew_batch(store: Arc<dyn Store>, tenures: Vec<Arc<Tenure>>) {
     }
 }
 
+/// Asks the store whether it still has this hold.
+pub(super) async fn verify(tenure: &Arc<Tenure>) {
+    if let Some(renewal) = Renewal::begin(tenure, Duration::ZERO) {
+        let claims = [renewal.claim.clone()];
+        let sent = tenure.engine.env.now();
+        let answer = tenure.engine.store.renew(&claims).await.pop().unwrap_or(Ok(false));
+        let _ = renewal.end(sent, answer);
+    }
+}
+
 fn again(tenure: &Tenure, retry: Duration) {
     tenure.reschedule(tenure.engine.env.now().after(retry));
     tenure.engine.watchdog.wake_by(tenure.renewal());
