@@ -4,14 +4,18 @@
 //! * [`proxy`]: a TCP proxy that loses, delays and cuts at exactly the command a test names.
 //! * [`process`]: workers in processes of their own, so that `kill -9` and `SIGSTOP` are real.
 //! * [`leak`]: nothing may be left behind.
+//! * [`cancel`]: futures that are dropped at a moment of the test's choice.
+//! * [`suites`]: the promises of each kind of lock, for every store to keep.
 //!
 //! This crate is test code: what goes wrong in it panics, with a message for the person who reads
 //! the test's output.
 
+pub mod cancel;
 pub mod leak;
 pub mod process;
 pub mod proxy;
 pub mod server;
+pub mod suites;
 
 mod port;
 mod scratch;

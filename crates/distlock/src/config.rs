@@ -42,8 +42,13 @@ pub(crate) const BURST_COUNT: u32 = 64;
 /// For how long a burst may last; the count alone would let sections of a second starve other processes.
 pub(crate) const BURST_TIME: Duration = Duration::from_millis(10);
 
-/// After a burst, the process that had it stands back this long if others listen, so that the next burst is theirs.
-pub(crate) const STAND_BACK: Duration = Duration::from_millis(2);
+/// After a burst, the process that had it lets every other process that listens have its turn first. If one takes none,
+/// it is not waited for longer than this beyond the length of a burst.
+pub(crate) const TURN_SLACK: Duration = Duration::from_millis(2);
+
+/// The store learns of local hand-offs at most this often: with sections shorter than a round trip, telling it of each
+/// would make the wire the bottleneck that handing off locally avoids.
+pub(crate) const PASS_PACE: Duration = Duration::from_millis(1);
 
 /// A waiter behind a local holder expects the lock from it within this time, and only then listens to the server: most
 /// holders are done before a subscription would be.

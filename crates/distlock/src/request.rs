@@ -104,16 +104,15 @@ pub(crate) fn check_lease(lease: Duration) -> Result<Duration> {
 }
 
 async fn must<G: From<Hold>>(engine: Arc<Engine>, ask: Ask) -> Result<G> {
-    let (kind, name, wait) = (ask.kind, ask.name.clone(), ask.wait);
-    if let Some(hold) = engine::acquire(&engine, ask).await? {
+    if let Some(hold) = engine::acquire(&engine, &ask).await? {
         return Ok(G::from(hold));
     }
-    let waited = match wait {
+    let waited = match ask.wait {
         Wait::For(wait) => wait,
         _ => Duration::ZERO,
     };
     // Who holds it makes the error worth reading; it is not worth failing for.
-    let holder = match engine.inspect(&name).await {
+    let holder = match Box::pin(engine.inspect(&ask.name)).await {
         Ok(seen) if seen.is_held() => format!(
             "held by {} for at most {:?} more",
             seen.holders[0].owner,
@@ -122,11 +121,11 @@ async fn must<G: From<Hold>>(engine: Arc<Engine>, ask: Ask) -> Result<G> {
         _ => "free by now".to_owned(),
     };
     let text = format!("still busy after {waited:?}; {holder}");
-    Err(Error::new(ErrorKind::WaitTimeout, text).about(kind, &name))
+    Err(Error::new(ErrorKind::WaitTimeout, text).about(ask.kind, &ask.name))
 }
 
 async fn may<G: From<Hold>>(engine: Arc<Engine>, ask: Ask) -> Result<Option<G>> {
-    Ok(engine::acquire(&engine, ask).await?.map(G::from))
+    Ok(engine::acquire(&engine, &ask).await?.map(G::from))
 }
 
 impl<G: From<Hold> + Send + 'static> IntoFuture for Acquire<G, Must> {

@@ -2,19 +2,23 @@
 //!
 //! ```text
 //! acquire.rs   the road in: try; if busy, queue and let the driver try for you
+//! attempt.rs   asking the store; never cancelled
 //! waiters.rs   one lane per name: the local holder, the local queue, what is on the wire
 //! drive.rs     THE wait loop: one contender per process and name
 //! hold.rs      what an acquisition is: Tenure and Vitals; Hold, whose drop lets go
 //! release.rs   the one road out: pass on, or free
+//! tell.rs      telling the store what became of a hold, until it agrees
 //! watchdog.rs  renews, and declares loss
 //! ```
 
 mod acquire;
+mod attempt;
 mod backoff;
 mod detach;
 mod drive;
 mod hold;
 mod release;
+mod tell;
 mod waiters;
 mod watchdog;
 
@@ -157,7 +161,7 @@ impl Engine {
                 return Err(Error::new(ErrorKind::NotHeld, text).about(kind, name));
             }
         }
-        let claim = release::last_step(name, owner);
+        let claim = tell::last_step(name, owner);
         match self.ask(|| self.store.release(&claim)).await? {
             Released::NotHeld => {
                 let text = format!("{owner} does not hold it");
@@ -168,11 +172,11 @@ impl Engine {
     }
 
     /// Ends every wait with `Closed`, releases what is still held and waits until the store knows it.
-    pub(crate) async fn close(&self) {
+    pub(crate) async fn close(self: &Arc<Engine>) {
         self.closed.store(true, Ordering::Release);
         let until = self.env.now().after(config::COMMAND_TIMEOUT);
         for lane in self.lanes.all() {
-            lane.fail_all(&Engine::closed_error());
+            release::fail_all(self, &lane, &Engine::closed_error());
             if let Some(tenure) = lane.tenure() {
                 release::revoke(&tenure);
             }

@@ -1,0 +1,211 @@
+//! Where promises are kept: one store, opened as often as a promise wants.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use distlock::env::Virtual;
+use distlock::{Builder, Locks};
+
+use super::eventually;
+use crate::scratch::Scratch;
+use crate::{Flavor, Server};
+
+/// Which store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Site {
+    /// `memory:`, in real time.
+    Memory,
+    /// `memory:`, in virtual time: for a runtime with a paused clock.
+    Paused,
+    /// `file:`.
+    File,
+    /// `redis://`.
+    Server(Flavor),
+}
+
+/// One store for one test, with names of its own.
+#[derive(Clone, Debug)]
+pub struct Ground(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    site: Site,
+    url: String,
+    prefix: String,
+    virtual_time: Option<Virtual>,
+    server: Option<Arc<Server>>,
+    /// Open for as long as the test runs: a table in memory goes with its last user.
+    _keeper: Option<Locks>,
+    _dir: Option<Scratch>,
+}
+
+/// Has the store at `site` keep a promise, and leave nothing behind. Says so where the store is not installed.
+pub async fn stand<F: Future<Output = ()>>(site: Site, promise: impl FnOnce(Ground) -> F) {
+    let Some(ground) = Ground::at(site) else { return };
+    promise(ground.clone()).await;
+    ground.assert_clean().await;
+}
+
+impl Ground {
+    /// The store at `site`; `None`, and a line on the test's output, if it is not installed.
+    ///
+    /// Servers are shared by the tests of a process that run at the same time.
+    pub fn at(site: Site) -> Option<Ground> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let prefix = format!("t{}-{number}:", std::process::id());
+        let (mut server, mut dir, mut virtual_time, mut keeper) = (None, None, None, None);
+        let url = match site {
+            Site::Memory | Site::Paused => {
+                if site == Site::Paused {
+                    virtual_time = Some(Virtual::new());
+                }
+                let url = format!("memory:{prefix}");
+                let kept = Locks::builder().url(&url);
+                let kept = match &virtual_time {
+                    Some(time) => ready(kept.env(time.clone()).connect()),
+                    None => ready(kept.connect()),
+                };
+                keeper = Some(kept.expect("memory can always be opened"));
+                url
+            }
+            Site::File => {
+                let scratch = Scratch::new();
+                let url = format!("file:{}", scratch.join("locks").display());
+                dir = Some(scratch);
+                url
+            }
+            Site::Server(flavor) => {
+                let shared = shared(flavor)?;
+                let url = shared.url();
+                server = Some(shared);
+                url
+            }
+        };
+        let inner = Inner { site, url, prefix, virtual_time, server, _keeper: keeper, _dir: dir };
+        Some(Ground(Arc::new(inner)))
+    }
+
+    /// A name that no other test uses.
+    pub fn name(&self, name: &str) -> String {
+        format!("{}{name}", self.0.prefix)
+    }
+
+    /// What every name of this test begins with.
+    pub fn prefix(&self) -> &str {
+        &self.0.prefix
+    }
+
+    /// The URL.
+    pub fn url(&self) -> &str {
+        &self.0.url
+    }
+
+    /// Where it is.
+    pub fn site(&self) -> Site {
+        self.0.site
+    }
+
+    /// The server, if there is one. Others use it too.
+    pub fn server(&self) -> Option<&Server> {
+        self.0.server.as_deref()
+    }
+
+    /// Options for one more `Locks` on this store.
+    pub fn builder(&self) -> Builder {
+        let builder = Locks::builder().url(self.url());
+        match &self.0.virtual_time {
+            Some(time) => builder.env(time.clone()),
+            None => builder,
+        }
+    }
+
+    /// One more `Locks` on this store: as good as another process.
+    ///
+    /// # Panics
+    /// When it cannot be opened.
+    pub async fn open(&self) -> Locks {
+        self.builder().connect().await.expect("the store can be opened")
+    }
+
+    /// [`open`](Ground::open) with a watchdog timeout.
+    ///
+    /// # Panics
+    /// When it cannot be opened.
+    pub async fn open_with_watchdog(&self, timeout: Duration) -> Locks {
+        self.builder().watchdog(timeout).connect().await.expect("the store can be opened")
+    }
+
+    /// By how much something may be late: not at all in virtual time but for timers' milliseconds, and well over a
+    /// second on a machine that does other things.
+    pub fn slack(&self) -> Duration {
+        match self.site() {
+            Site::Paused => Duration::from_millis(60),
+            _ => Duration::from_secs(3),
+        }
+    }
+
+    /// A size for a crowd that this store gets through in a second or two, given one that memory does.
+    pub fn crowd(&self, full: usize) -> usize {
+        match self.site() {
+            Site::Memory | Site::Paused => full,
+            Site::Server(_) => full.div_ceil(3),
+            Site::File => full.div_ceil(8),
+        }
+    }
+
+    /// Waits until nothing of this test is left in the store: no lock, and on a server no key and no subscription.
+    ///
+    /// # Panics
+    /// When something is left after 10 s.
+    pub async fn assert_clean(&self) {
+        let locks = self.open().await;
+        let none = || async {
+            locks.list("").await.is_ok_and(|all| !all.iter().any(|one| self.owns(&one.name)))
+        };
+        eventually("no lock is left", none).await;
+        let Some(server) = self.server() else { return };
+        let none = || async {
+            let keys = server.keys(&format!("*{}*", self.prefix())).await;
+            let channels = server.pubsub_channels().await;
+            keys.is_empty() && !channels.iter().any(|channel| self.owns(channel))
+        };
+        eventually("no key and no subscription is left", none).await;
+    }
+
+    fn owns(&self, name: &str) -> bool {
+        name.contains(self.prefix())
+    }
+}
+
+/// What a future that never waits gives.
+fn ready<T>(work: impl Future<Output = T>) -> T {
+    let mut work = std::pin::pin!(work);
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    match work.as_mut().poll(&mut cx) {
+        std::task::Poll::Ready(value) => value,
+        std::task::Poll::Pending => panic!("opening a table in memory waits for something"),
+    }
+}
+
+/// The server of that flavour which tests share; started for the first of them, stopped after the last.
+fn shared(flavor: Flavor) -> Option<Arc<Server>> {
+    static SHARED: Mutex<Vec<(Flavor, Weak<Server>)>> = Mutex::new(Vec::new());
+    if flavor.program().is_none() {
+        eprintln!("SKIPPED: no server for {flavor:?}");
+        return None;
+    }
+    let mut servers = SHARED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let known = servers.iter().position(|(of, _)| *of == flavor);
+    if let Some(server) = known.and_then(|at| servers[at].1.upgrade()) {
+        return Some(server);
+    }
+    // On a thread of its own: the caller may be inside a runtime, and may end before the server is no longer wanted.
+    let start = std::thread::spawn(move || Server::builder(flavor).start_blocking());
+    let server = Arc::new(start.join().expect("the server can be started"));
+    servers.retain(|(of, _)| *of != flavor);
+    servers.push((flavor, Arc::downgrade(&server)));
+    Some(server)
+}

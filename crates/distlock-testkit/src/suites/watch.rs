@@ -1,0 +1,125 @@
+//! What a promise watches with.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use distlock::{Event, Observer, Subject};
+use tokio::time::Instant;
+
+/// How long something that must happen may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Waits until `holds` does.
+///
+/// # Panics
+/// When it does not within 10 s; `what` says what was expected.
+pub async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+    let until = Instant::now() + PATIENCE;
+    while !holds().await {
+        assert!(Instant::now() < until, "never came true within {PATIENCE:?}: {what}");
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// An observer that keeps every event with the lock's name.
+#[derive(Debug, Default)]
+pub struct Recorder {
+    seen: Mutex<Vec<(String, Event)>>,
+}
+
+impl Recorder {
+    /// A recorder to share with a `Locks`.
+    pub fn new() -> Arc<Recorder> {
+        Arc::default()
+    }
+
+    /// The events of one lock so far, in order.
+    pub fn of(&self, name: &str) -> Vec<Event> {
+        let seen = self.seen.lock().expect("nothing panics with the events locked");
+        seen.iter().filter(|(of, _)| of == name).map(|(_, event)| *event).collect()
+    }
+
+    /// The words for the events of one lock so far, renewals left out.
+    pub fn words(&self, name: &str) -> Vec<&'static str> {
+        let words = self.of(name).into_iter().filter(|event| *event != Event::Renewed);
+        words.map(word).collect()
+    }
+
+    /// How many events of one lock are called `wanted`.
+    pub fn count(&self, name: &str, wanted: &str) -> usize {
+        self.of(name).into_iter().filter(|event| word(*event) == wanted).count()
+    }
+}
+
+impl Observer for Recorder {
+    fn observe(&self, lock: Subject<'_>, event: Event) {
+        let mut seen = self.seen.lock().expect("nothing panics with the events locked");
+        seen.push((lock.name.to_owned(), event));
+    }
+}
+
+fn word(event: Event) -> &'static str {
+    match event {
+        Event::Attempted => "attempted",
+        Event::Acquired { .. } => "acquired",
+        Event::GaveUp { .. } => "gave up",
+        Event::Released { .. } => "released",
+        Event::Renewed => "renewed",
+        Event::Suspect => "suspect",
+        Event::Lost => "lost",
+        Event::Reconnected => "reconnected",
+        _ => "unknown",
+    }
+}
+
+/// A critical section that notices when two are inside.
+#[derive(Debug, Default)]
+pub struct Section {
+    inside: AtomicU32,
+    entries: AtomicU64,
+}
+
+impl Section {
+    /// A section to share between tasks.
+    pub fn new() -> Arc<Section> {
+        Arc::default()
+    }
+
+    /// Goes in, lets others run, and leaves.
+    ///
+    /// # Panics
+    /// When somebody else is inside.
+    pub async fn visit(&self) {
+        self.enter();
+        tokio::task::yield_now().await;
+        self.leave();
+    }
+
+    /// Goes in.
+    ///
+    /// # Panics
+    /// When somebody else is inside.
+    pub fn enter(&self) {
+        assert_eq!(self.inside.fetch_add(1, Ordering::SeqCst), 0, "two are inside at once");
+        // Read and written apart on purpose: without exclusion, entries get lost.
+        let entries = self.entries.load(Ordering::Relaxed);
+        self.entries.store(entries + 1, Ordering::Relaxed);
+    }
+
+    /// Leaves.
+    ///
+    /// # Panics
+    /// When somebody else is inside.
+    pub fn leave(&self) {
+        assert_eq!(self.inside.fetch_sub(1, Ordering::SeqCst), 1, "two are inside at once");
+    }
+
+    /// How often it was entered.
+    pub fn entries(&self) -> u64 {
+        self.entries.load(Ordering::SeqCst)
+    }
+}

@@ -1,0 +1,211 @@
+//! The mutex keeps its promises on every store.
+
+use distlock_testkit::suites::{Site, mutex, stand};
+use distlock_testkit::{Flavor, Server};
+
+/// One test per promise and store; they are called `suite::promise::store`.
+macro_rules! promises {
+    ($suite:ident: $($promise:ident)*) => {
+        mod $suite {
+            $(mod $promise {
+                use crate::*;
+
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn memory() {
+                    stand(Site::Memory, mutex::$suite::$promise).await;
+                }
+
+                /// In virtual time.
+                #[tokio::test(start_paused = true)]
+                async fn paused() {
+                    stand(Site::Paused, mutex::$suite::$promise).await;
+                }
+
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn file() {
+                    stand(Site::File, mutex::$suite::$promise).await;
+                }
+
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn redis() {
+                    stand(Site::Server(Flavor::Redis), mutex::$suite::$promise).await;
+                }
+
+                #[tokio::test]
+                async fn valkey() {
+                    stand(Site::Server(Flavor::Valkey), mutex::$suite::$promise).await;
+                }
+
+                #[tokio::test]
+                async fn redis62() {
+                    stand(Site::Server(Flavor::Redis62), mutex::$suite::$promise).await;
+                }
+            })*
+        }
+    };
+}
+
+/// The same for programs without a runtime.
+macro_rules! promises_to_threads {
+    ($($promise:ident)*) => {
+        mod threads {
+            $(mod $promise {
+                use crate::*;
+
+                #[test]
+                fn memory() {
+                    mutex::threads::stand(Site::Memory, mutex::threads::$promise);
+                }
+
+                #[test]
+                fn file() {
+                    mutex::threads::stand(Site::File, mutex::threads::$promise);
+                }
+
+                #[test]
+                fn redis() {
+                    mutex::threads::stand(Site::Server(Flavor::Redis), mutex::threads::$promise);
+                }
+            })*
+        }
+    };
+}
+
+/// Promises that look at a whole server.
+macro_rules! promises_of_a_server {
+    ($($promise:ident)*) => {
+        mod server {
+            $(mod $promise {
+                use crate::*;
+
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn redis() {
+                    mutex::server::$promise(Server::redis().await).await;
+                }
+
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn valkey() {
+                    if Flavor::Valkey.program().is_none() {
+                        eprintln!("SKIPPED: no server for Valkey");
+                        return;
+                    }
+                    mutex::server::$promise(Server::valkey().await).await;
+                }
+            })*
+        }
+    };
+}
+
+promises! {
+    exclusion:
+    a_lock_can_be_taken_and_released_twice
+    a_held_lock_refuses_everybody_else
+    locks_with_other_names_do_not_mind_each_other
+    a_wait_of_zero_is_one_attempt
+    a_wait_that_runs_out_gives_nothing
+    a_wait_timeout_names_the_holder
+    a_waiter_elsewhere_gets_in_when_the_holder_lets_go
+    a_waiter_here_gets_in_when_the_holder_lets_go
+    dropping_and_trying_again_succeeds
+    branches_of_a_join_exclude_each_other
+    a_panic_releases_the_lock
+}
+
+promises! {
+    handover:
+    waiters_of_one_process_are_served_in_order
+    the_store_soon_shows_the_heir
+    an_heir_has_its_own_lease
+    an_heir_without_a_lease_is_renewed
+    an_owner_that_waits_twice_gets_in_twice
+    a_waiter_that_leaves_passes_the_lock_on
+}
+
+promises! {
+    crowds:
+    fifteen_tasks_of_one_process_never_meet
+    a_hundred_processes_never_meet
+    sixteen_processes_in_a_loop_never_meet
+    every_way_in_and_out_excludes
+    whoever_holds_is_renewed_under_any_race
+    a_crowd_here_lets_others_elsewhere_in
+}
+
+promises! {
+    reentry:
+    the_same_owner_enters_again
+    holds_are_counted
+    guards_of_one_owner_go_in_any_order
+    a_reentry_never_shortens_the_outer_hold
+    a_longer_inner_lease_outlives_the_outer_guard
+    the_watchdog_stays_for_the_guards_that_want_it
+    an_inner_unlock_leaves_the_time_to_live
+    a_scope_re_enters_through_nested_functions
+    an_owner_that_lost_it_begins_anew
+}
+
+promises! {
+    ownership:
+    a_stranger_cannot_unlock
+    an_owner_with_a_guard_is_told_to_use_it
+    the_holder_is_told_from_others
+    owners_are_new_unless_named
+}
+
+promises! {
+    leases:
+    a_waiter_gets_in_when_the_lease_ends
+    a_holder_learns_of_the_end_before_anybody_gets_in
+    what_nobody_renews_is_free_after_the_watchdogs_timeout
+    the_watchdog_keeps_a_lock_without_a_lease
+    nothing_is_renewed_after_a_release
+    a_lease_switches_the_watchdog_off
+    the_time_to_live_is_told
+    extending_lengthens_and_never_shortens
+    extending_after_the_end_says_lost
+    a_leaked_lock_stays_until_somebody_frees_it
+}
+
+promises! {
+    loss:
+    the_news_of_a_loss_can_be_awaited_in_another_task
+    a_release_is_no_loss
+    work_stops_when_the_lock_is_lost
+    work_under_a_held_lock_gives_its_value
+    force_frees_the_lock_and_tells_a_holder_here
+    force_is_noticed_elsewhere_with_the_next_renewal
+    an_unlock_after_force_elsewhere_says_lost
+    force_wakes_those_who_wait
+}
+
+promises! {
+    queries:
+    everybody_sees_that_it_is_locked
+    questions_leave_no_trace
+    a_list_has_what_is_held
+    a_prefix_is_part_of_the_name
+    observers_see_what_happens
+}
+
+promises! {
+    closing:
+    closing_ends_waits_and_releases_holds
+    closing_waits_for_releases_under_way
+    a_guard_outlives_its_locks
+}
+
+promises_to_threads! {
+    a_program_without_a_runtime_can_lock
+    a_guard_dropped_by_a_plain_thread_releases
+    a_thread_is_an_owner
+    threads_never_meet
+}
+
+promises_of_a_server! {
+    five_thousand_waiters_share_one_subscription_connection
+    a_server_that_is_gone_is_an_outage
+    a_wait_ends_in_time_on_a_frozen_server
+    a_killed_process_loses_its_lock_within_the_watchdogs_timeout
+    an_uncontended_lock_costs_two_commands
+    the_last_handle_takes_its_connections_along
+}
