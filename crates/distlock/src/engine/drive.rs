@@ -42,7 +42,12 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         if !self.ended.load(Ordering::Relaxed) {
-            self.lane.state().listening = false;
+            let mut state = self.lane.state();
+            state.listening = false;
+            if let Some(ticket) = state.trying {
+                state.tried(ticket, true, true);
+            }
+            drop(state);
             let driver = Driver::new(self.engine.clone(), self.lane.clone(), self.kind, self.what);
             self.engine.env.spawn_apart(Box::pin(drive(driver)));
         }
@@ -94,10 +99,13 @@ async fn drive(driver: Driver) {
             Move::Try(ask, ticket) => {
                 patience = None;
                 // In a box of its own: it is large and brief, and the driver waits for long.
+                let (owner, lease) = (ask.owner, ask.lease(engine));
                 let attempt = attempt(engine.clone(), lane.clone(), *ask, Lead::Driver, now);
                 let tried = Box::pin(attempt).await;
-                if let Some(waiter) = lane.state().waiter(ticket) {
-                    waiter.unsure = tried.is_unsure();
+                let failed = matches!(tried, Tried::Failed(_));
+                let waits = lane.state().tried(ticket, failed, tried.is_unsure());
+                if failed && !waits {
+                    release::disown(engine, lane, owner, lease);
                 }
                 match tried {
                     Tried::Won(hold) => {
@@ -136,6 +144,14 @@ async fn drive(driver: Driver) {
 }
 
 impl LaneState {
+    /// The attempt for this waiter is over; one that failed does not clear up an earlier doubt. False if the waiter has
+    /// left meanwhile.
+    fn tried(&mut self, ticket: u64, failed: bool, unsure: bool) -> bool {
+        self.trying = None;
+        let waiter = self.waiter(ticket);
+        waiter.map(|waiter| waiter.unsure = unsure || failed && waiter.unsure).is_some()
+    }
+
     /// Others have released this often: after enough of that, this process may ask again.
     fn turns_taken(&mut self, calls: u64) {
         if let Some(stand_back) = &mut self.stand_back {
@@ -177,6 +193,7 @@ fn next_move(driver: &Driver, now: Moment) -> Move {
     });
     let ticket = first.ticket;
     state.attempting = true;
+    state.trying = Some(ticket);
     state.stand_back = None;
     Move::Try(ask, ticket)
 }

@@ -170,6 +170,8 @@ pub(super) struct LaneState {
     pub(super) wire_until: Option<Moment>,
     pub(super) stepping: Option<Step>,
     pub(super) attempting: bool,
+    /// The waiter that the driver asks for now. If it leaves meanwhile, what became of it is the driver's to settle.
+    pub(super) trying: Option<u64>,
     pub(super) queue: VecDeque<Waiter>,
     next_ticket: u64,
     pub(super) driving: bool,
