@@ -35,6 +35,12 @@ pub(crate) const COMMAND_TIMEOUT: Duration = Duration::from_secs(3);
 /// is asked for again within it; every step is idempotent, so asking twice does no harm.
 pub(crate) const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// The reply time-out beside a short watchdog timeout: a renewal whose reply is lost must be asked for again while there
+/// is still time.
+pub(crate) fn reply_timeout(watchdog: Duration) -> Duration {
+    (watchdog / RENEWALS_PER_TIMEOUT).clamp(Duration::from_millis(50), REPLY_TIMEOUT)
+}
+
 /// How many times in a row a lock may pass from one local holder to the next before it is really released. Enough to
 /// make the round trips disappear, few enough that other processes wait for milliseconds.
 pub(crate) const BURST_COUNT: u32 = 64;
@@ -42,8 +48,13 @@ pub(crate) const BURST_COUNT: u32 = 64;
 /// For how long a burst may last; the count alone would let sections of a second starve other processes.
 pub(crate) const BURST_TIME: Duration = Duration::from_millis(10);
 
-/// After a burst, the process that had it stands back this long if others listen, so that the next burst is theirs.
-pub(crate) const STAND_BACK: Duration = Duration::from_millis(2);
+/// After a burst, the process that had it lets every other process that listens have its turn first. If one takes none,
+/// it is not waited for longer than this beyond the length of a burst.
+pub(crate) const TURN_SLACK: Duration = Duration::from_millis(2);
+
+/// The store learns of local hand-offs at most this often: with sections shorter than a round trip, telling it of each
+/// would make the wire the bottleneck that handing off locally avoids.
+pub(crate) const PASS_PACE: Duration = Duration::from_millis(1);
 
 /// A waiter behind a local holder expects the lock from it within this time, and only then listens to the server: most
 /// holders are done before a subscription would be.

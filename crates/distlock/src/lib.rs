@@ -1,4 +1,35 @@
-//! Distributed locks on Redisson's wire format.
+//! Locks that tasks, processes and machines share, on Redisson's wire format.
+//!
+//! ```
+//! # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+//! # rt.block_on(async {
+//! use distlock::Locks;
+//!
+//! let locks = Locks::connect("memory:").await?; // or "file:/var/lock/app", or "redis://127.0.0.1:6379"
+//!
+//! let guard = locks.mutex("orders:42").lock().await?; // waits; the watchdog keeps it
+//! guard.while_held(async { /* ship it */ }).await?; // stops if the lock is lost
+//! guard.unlock().await?; // says if it had been lost
+//! # Ok::<(), distlock::Error>(())
+//! # }).unwrap();
+//! ```
+//!
+//! # The tour
+//! - [`Locks`] hands out locks by name. What serves them is decided by a URL: `memory:` (this process), `file:/dir` (this
+//!   machine), `redis://`, `rediss://`, `redis+unix://` (many machines, together with Java services that use Redisson).
+//! - [`Mutex`] is such a lock: one owner at a time. [`lock`](Mutex::lock) must have it, [`try_lock`](Mutex::try_lock) may.
+//!   Both make an [`Acquire`]: set `.wait`, `.lease`, `.owner`, then `.await` it or call `.blocking()`.
+//! - [`Guard`] is the hold itself. Dropping it releases; it knows when it is [lost](Guard::lost).
+//! - [`Owner`] is who holds it. Fresh for each acquisition; pass one on to re-enter.
+//! - [`Error`] has an [`ErrorKind`] to branch on. [`Observer`] gets every [`Event`].
+//! - [`mod@env`] is for tests on virtual time, [`store`] for those who bring a store of their own.
+//!
+//! # Without a lease, with a lease
+//! Without one, the lock lives for the [watchdog's timeout](Builder::watchdog) and is renewed each third of it for as long as
+//! the guard lives: use it when the work takes as long as it takes. With one, nobody renews it and the lock is held *at most*
+//! that long: use it when the work must not.
+//!
+#![doc = include_str!("../../../docs/guarantees.md")]
 
 mod config;
 mod engine;

@@ -104,29 +104,35 @@ pub(crate) fn check_lease(lease: Duration) -> Result<Duration> {
 }
 
 async fn must<G: From<Hold>>(engine: Arc<Engine>, ask: Ask) -> Result<G> {
-    let (kind, name, wait) = (ask.kind, ask.name.clone(), ask.wait);
-    if let Some(hold) = engine::acquire(&engine, ask).await? {
+    if let Some(hold) = engine::acquire(&engine, &ask).await? {
         return Ok(G::from(hold));
     }
-    let waited = match wait {
+    let waited = match ask.wait {
         Wait::For(wait) => wait,
         _ => Duration::ZERO,
     };
     // Who holds it makes the error worth reading; it is not worth failing for.
-    let holder = match engine.inspect(&name).await {
-        Ok(seen) if seen.is_held() => format!(
+    let seen = Box::pin(engine.inspect(&ask.name));
+    let enough = engine.env.sleep_until(engine.env.now().after(config::REPLY_TIMEOUT));
+    let seen = tokio::select! {
+        seen = seen => seen.ok(),
+        () = enough => None,
+    };
+    let holder = match seen {
+        Some(seen) if seen.is_held() => format!(
             "held by {} for at most {:?} more",
             seen.holders[0].owner,
             seen.ttl.unwrap_or_default()
         ),
-        _ => "free by now".to_owned(),
+        Some(_) => "free by now".to_owned(),
+        None => "who holds it cannot be asked now".to_owned(),
     };
     let text = format!("still busy after {waited:?}; {holder}");
-    Err(Error::new(ErrorKind::WaitTimeout, text).about(kind, &name))
+    Err(Error::new(ErrorKind::WaitTimeout, text).about(ask.kind, &ask.name))
 }
 
 async fn may<G: From<Hold>>(engine: Arc<Engine>, ask: Ask) -> Result<Option<G>> {
-    Ok(engine::acquire(&engine, ask).await?.map(G::from))
+    Ok(engine::acquire(&engine, &ask).await?.map(G::from))
 }
 
 impl<G: From<Hold> + Send + 'static> IntoFuture for Acquire<G, Must> {

@@ -3,22 +3,25 @@
 //! Uncontended, an acquisition is one attempt, made by the caller: one round trip. If the lock is busy the caller
 //! queues in its lane and the lane's [driver](super::drive) tries for it.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::backoff::Backoff;
+use super::attempt::{Lead, Tried, attempt, reenter};
 use super::detach::Detached;
 use super::hold::{Hold, State, Tenure};
-use super::waiters::{Grant, LaneRef, Step};
+use super::waiters::{Grant, LaneRef, LaneState, Step};
 use super::{Engine, drive, release};
 use crate::config;
-use crate::env::Moment;
+use crate::env::{BoxFuture, Moment};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
 use crate::owner::Owner;
-use crate::store::{Attempt, Claim, Kind, What};
+use crate::store::{Claim, Kind, What};
 
 /// What a caller asks for.
 #[derive(Clone, Debug)]
@@ -50,7 +53,7 @@ impl Ask {
         self.lease.unwrap_or(engine.watchdog_timeout)
     }
 
-    fn claim(&self, engine: &Engine) -> Claim {
+    pub(super) fn claim(&self, engine: &Engine) -> Claim {
         Claim {
             name: self.name.clone(),
             owner: self.owner,
@@ -65,17 +68,14 @@ impl Ask {
 /// Acquires, or says `None` when the lock stayed busy for as long as the caller waits.
 ///
 /// One absolute deadline covers everything in here.
-pub(crate) async fn acquire(engine: &Arc<Engine>, ask: Ask) -> Result<Option<Hold>> {
+pub(crate) async fn acquire(engine: &Arc<Engine>, ask: &Ask) -> Result<Option<Hold>> {
     let start = engine.env.now();
-    let deadline = match ask.wait {
-        Wait::Once => start,
-        Wait::For(wait) => start.after(wait),
-        Wait::Forever => Moment::NEVER,
-    };
-    let mut farewell = Farewell { engine, ask: &ask, start, armed: true };
-    let lane = engine.lanes.get(&ask.name);
-    let outcome = enter(engine, &lane, &ask, start, deadline).await;
+    let mut farewell = Farewell { engine, ask, start, armed: true };
+    let outcome = enter(engine, ask, start).await;
     if let Ok(Some(_)) = outcome {
+        if engine.is_closed() {
+            return Err(Engine::closed_error()); // too late: dropping the hold lets go of it
+        }
         farewell.armed = false;
         let waited = engine.env.now().since(start);
         engine.observe(ask.kind, &ask.name, Event::Acquired { waited });
@@ -107,29 +107,27 @@ enum Way {
     /// The owner holds it: go one deeper.
     Reenter(Arc<Tenure>),
     /// Wait in the queue.
-    Queue(u64, oneshot::Receiver<Grant>, bool),
+    Queue(Place),
     /// A step of this process is on its way to the store; look again when it has arrived.
     Settle,
 }
 
-async fn enter(
-    engine: &Arc<Engine>,
-    lane: &LaneRef,
-    ask: &Ask,
-    start: Moment,
-    deadline: Moment,
-) -> Result<Option<Hold>> {
+/// The body of [`acquire`]. A hundred thousand callers may wait in here at once, so what it keeps while it waits is small,
+/// and whatever is large and brief is in a box of its own.
+async fn enter(engine: &Arc<Engine>, ask: &Ask, start: Moment) -> Result<Option<Hold>> {
+    let deadline = match ask.wait {
+        Wait::Once => start,
+        Wait::For(wait) => start.after(wait),
+        Wait::Forever => Moment::NEVER,
+    };
     // Even one attempt may have to reconnect, or to ask again after a lost reply.
     let patience = deadline.max(start.after(config::COMMAND_TIMEOUT));
+    let lane = engine.lanes.get(&ask.name);
     loop {
-        let changed = lane.changed.notified();
-        match way(engine, lane, ask)? {
+        let place = match way(engine, &lane, ask)? {
             Way::Settle => {
-                let timeout = engine.env.sleep_until(patience);
-                tokio::select! {
-                    () = changed => {}
-                    () = timeout => return Err(lane_is_stuck()),
-                }
+                Box::pin(settle(engine, &lane, patience)).await?;
+                continue;
             }
             Way::Reenter(tenure) => {
                 let work = reenter(engine.clone(), tenure, ask.clone(), patience);
@@ -145,22 +143,33 @@ async fn enter(
                     Tried::Won(hold) => return Ok(Some(hold)),
                     Tried::Failed(e) if once || !e.is_retryable() => return Err(e),
                     Tried::Busy(_) if once => return Ok(None),
-                    Tried::Busy(_) | Tried::Failed(_) => {
-                        let (ticket, granted, drive) = lane.state().join(ask, start);
-                        let out = queue(engine, lane, ask, deadline, ticket, granted, drive).await;
-                        if let Some(answer) = out {
-                            return answer;
-                        }
-                    }
+                    tried => Place::take(&mut lane.state(), ask, start, tried.is_unsure()),
                 }
             }
-            Way::Queue(ticket, granted, drive) => {
-                let out = queue(engine, lane, ask, deadline, ticket, granted, drive).await;
-                if let Some(answer) = out {
-                    return answer;
-                }
+            Way::Queue(place) => place,
+        };
+        if place.drives {
+            drive::start(engine, lane.clone(), ask);
+        }
+        let timeout = (deadline != Moment::NEVER).then(|| engine.env.sleep_until(deadline));
+        let queued = Queued { place, timeout, engine, lane: &lane, ask };
+        match queued.await {
+            Some(Grant::Hold(hold)) => return Ok(Some(hold)),
+            Some(Grant::Again) => {}
+            Some(Grant::Failed(e)) => return Err(e),
+            None => {
+                let outage = lane.state().outage.as_ref().map(|(_, e)| e.clone());
+                return outage.map_or(Ok(None), Err);
             }
         }
+    }
+}
+
+/// Waits until a step that is on its way has arrived.
+async fn settle(engine: &Engine, lane: &LaneRef, patience: Moment) -> Result<()> {
+    tokio::select! {
+        () = lane.settled() => Ok(()),
+        () = engine.env.sleep_until(patience) => Err(lane_is_stuck()),
     }
 }
 
@@ -209,221 +218,62 @@ fn way(engine: &Arc<Engine>, lane: &LaneRef, ask: &Ask) -> Result<Way> {
         state.attempting = true;
         return Ok(Way::Attempt(Lead::Caller));
     }
-    let (ticket, granted, drive) = state.join(ask, now);
-    Ok(Way::Queue(ticket, granted, drive))
+    Ok(Way::Queue(Place::take(&mut state, ask, now, false)))
 }
 
-/// Waits for a grant until the deadline. `None`: look at the lane again.
-async fn queue(
-    engine: &Arc<Engine>,
-    lane: &LaneRef,
-    ask: &Ask,
-    deadline: Moment,
+/// A place in a lane's queue.
+struct Place {
     ticket: u64,
-    mut granted: oneshot::Receiver<Grant>,
-    drive: bool,
-) -> Option<Result<Option<Hold>>> {
-    let mut place = Place { lane, ticket, left: false };
-    if drive {
-        drive::start(engine, lane.clone(), ask);
-    }
-    let grant = if deadline == Moment::NEVER {
-        (&mut granted).await.ok()
-    } else {
-        let timeout = engine.env.sleep_until(deadline);
-        tokio::select! {
-            biased;
-            grant = &mut granted => grant.ok(),
-            () = timeout => None,
-        }
-    };
-    let grant = match grant {
-        Some(grant) => Some(grant),
-        None if place.leave() => None,
-        // Out of the queue already: the grant was on its way when the time was up.
-        None => granted.try_recv().ok(),
-    };
-    place.left = true;
-    match grant {
-        Some(Grant::Hold(hold)) => Some(Ok(Some(hold))),
-        Some(Grant::Again) => None,
-        Some(Grant::Failed(e)) => Some(Err(e)),
-        None => {
-            let outage = lane.state().outage.as_ref().map(|(_, e)| e.clone());
-            Some(outage.map_or(Ok(None), Err))
-        }
+    granted: oneshot::Receiver<Grant>,
+    /// Whoever has it starts the driver.
+    drives: bool,
+}
+
+impl Place {
+    fn take(state: &mut LaneState, ask: &Ask, joined: Moment, unsure: bool) -> Place {
+        let (ticket, granted, drives) = state.join(ask, joined, unsure);
+        Place { ticket, granted, drives }
     }
 }
 
-/// A waiter's place in the queue, given up when its caller leaves.
-struct Place<'a> {
-    lane: &'a LaneRef,
-    ticket: u64,
-    left: bool,
-}
-
-impl Place<'_> {
-    fn leave(&mut self) -> bool {
-        self.left = true;
-        self.lane.leave(self.ticket)
-    }
-}
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        if !self.left {
-            self.lane.leave(self.ticket);
-        }
-    }
-}
-
-/// Whether an attempt is the lane's one remote contender, and who makes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lead {
-    /// It goes beside the contender: somebody's single try.
-    None,
-    Caller,
-    Driver,
-}
-
-/// How an attempt ended.
-#[derive(Debug)]
-pub(super) enum Tried {
-    Won(Hold),
-    Busy(Duration),
-    Failed(Error),
-}
-
-/// Asks the store for the lock. One attempt in the caller's eyes: after a failure it asks again, but only if the caller
-/// has no queue to go to, and only while its patience lasts.
-pub(super) async fn attempt(
-    engine: Arc<Engine>,
-    lane: LaneRef,
-    ask: Ask,
-    lead: Lead,
-    patience: Moment,
-) -> Tried {
-    let claim = ask.claim(&engine);
-    let mut attempting =
-        Attempting { engine: &engine, lane: &lane, claim: &claim, lead, asked: false };
-    let mut backoff = Backoff::default();
-    loop {
-        engine.observe(ask.kind, &ask.name, Event::Attempted);
-        let sent = engine.env.now();
-        attempting.asked = true;
-        match engine.store.acquire(&claim).await {
-            Ok(Attempt::Acquired { .. }) => {
-                attempting.asked = false;
-                let hold = seat(&engine, &lane, &ask, &claim, sent);
-                // A reply that took longer than the lease proves nothing any more.
-                if hold.state() == State::Lost {
-                    attempting.asked = true;
-                    return Tried::Busy(Duration::ZERO);
-                }
-                return Tried::Won(hold);
-            }
-            Ok(Attempt::Busy { ttl }) => {
-                attempting.asked = false;
-                lane.state().answered = Some(sent);
-                return Tried::Busy(ttl);
-            }
-            Err(e) => {
-                let again = e.is_retryable() && matches!(ask.wait, Wait::Once);
-                attempting.asked = e.kind() == ErrorKind::Indeterminate;
-                if !again || engine.env.now() >= patience {
-                    return Tried::Failed(e);
-                }
-                engine.env.sleep_until(backoff.next(&*engine.env).min(patience)).await;
-            }
-        }
-    }
-}
-
-/// The lane's mark that an attempt is under way. However that ends, the mark is taken off; and if nobody knows how it
-/// ended, the store is told to forget it.
-struct Attempting<'a> {
+/// Waits for a grant, or until the time is up. Dropped, it gives its place up.
+struct Queued<'a> {
+    place: Place,
+    timeout: Option<BoxFuture<'static, ()>>,
     engine: &'a Arc<Engine>,
     lane: &'a LaneRef,
-    claim: &'a Claim,
-    lead: Lead,
-    asked: bool,
+    ask: &'a Ask,
 }
 
-impl Drop for Attempting<'_> {
+impl Queued<'_> {
+    /// False if the place was gone: the grant was on its way.
+    fn leave(&self) -> bool {
+        let waiter = self.lane.leave(self.place.ticket);
+        if waiter.as_ref().is_some_and(|waiter| waiter.unsure) {
+            let lease = self.ask.lease(self.engine);
+            release::disown(self.engine, self.lane, self.ask.owner, lease);
+        }
+        waiter.is_some()
+    }
+}
+
+impl Future for Queued<'_> {
+    type Output = Option<Grant>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Grant>> {
+        if let Poll::Ready(grant) = Pin::new(&mut self.place.granted).poll(cx) {
+            return Poll::Ready(grant.ok());
+        }
+        match self.timeout.as_mut().map(|timeout| timeout.as_mut().poll(cx)) {
+            None | Some(Poll::Pending) => Poll::Pending,
+            Some(Poll::Ready(())) if self.leave() => Poll::Ready(None),
+            Some(Poll::Ready(())) => Poll::Ready(self.place.granted.try_recv().ok()),
+        }
+    }
+}
+
+impl Drop for Queued<'_> {
     fn drop(&mut self) {
-        if self.asked {
-            release::disown(self.engine, self.lane, self.claim);
-        }
-        if self.lead != Lead::None {
-            self.lane.state().attempting = false;
-            self.lane.changed.notify_waiters();
-        }
-        if self.lead == Lead::Caller {
-            self.lane.nudge.notify_one();
-        }
-    }
-}
-
-/// Seats an accepted acquisition.
-fn seat(engine: &Arc<Engine>, lane: &LaneRef, ask: &Ask, claim: &Claim, sent: Moment) -> Hold {
-    let (watched, expires) = (ask.lease.is_none(), sent.after(claim.lease));
-    let (kind, what, lease) = (ask.kind, ask.what, claim.lease);
-    let tenure =
-        Tenure::begin(engine, lane.clone(), kind, what, ask.owner, lease, expires, watched);
-    let mut state = lane.state();
-    let before = state.seat(&tenure, watched);
-    state.on_the_wire(ask.owner, 1, expires);
-    state.answered = Some(sent);
-    state.outage = None;
-    state.burst = 0;
-    state.burst_since = Some(engine.env.now());
-    drop(state);
-    if let Some(before) = before {
-        before.lose();
-    }
-    Hold::new(tenure, watched)
-}
-
-/// Goes one level deeper. `None` if the outer hold turned out to be lost.
-async fn reenter(
-    engine: Arc<Engine>,
-    tenure: Arc<Tenure>,
-    ask: Ask,
-    patience: Moment,
-) -> Result<Option<Hold>> {
-    let watched = ask.lease.is_none();
-    // From here on dropping it takes the level back, whatever happens.
-    let hold = Hold::new(tenure.clone(), watched);
-    let _stepping = release::Stepping::taken(&engine, &tenure.lane);
-    let depth = match tenure.lane.state().seat.as_ref() {
-        Some(seat) if Arc::ptr_eq(&seat.tenure, &tenure) => seat.depth,
-        _ => return Ok(None),
-    };
-    let mut backoff = Backoff::default();
-    loop {
-        let claim = tenure.claim(tenure.at_least(ask.lease(&engine)), depth);
-        engine.observe(ask.kind, &ask.name, Event::Attempted);
-        let sent = engine.env.now();
-        match engine.store.acquire(&claim).await {
-            Ok(Attempt::Acquired { .. }) => {
-                tenure.lane.state().on_the_wire(tenure.owner, depth, sent.after(claim.lease));
-                tenure.watch(watched || tenure.is_watched());
-                tenure.accept(sent, claim.lease);
-                return Ok(Some(hold));
-            }
-            Ok(Attempt::Busy { .. }) => {
-                tenure.lose();
-                return Ok(None);
-            }
-            Err(e) if e.is_retryable() && engine.env.now() < patience => {
-                tenure.doubt();
-                if e.kind() == ErrorKind::Indeterminate {
-                    // It may stand in the store: if the level is taken back now, it is taken back there too.
-                    tenure.lane.state().wire = Some((tenure.owner, depth));
-                }
-                engine.env.sleep_until(backoff.next(&*engine.env).min(patience)).await;
-            }
-            Err(e) => return Err(e),
-        }
+        self.leave();
     }
 }

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::Engine;
-use super::acquire::{Ask, Lead, Tried, Wait, attempt};
+use super::acquire::{Ask, Wait};
+use super::attempt::{Lead, Tried, attempt};
 use super::backoff::Backoff;
-use super::hold::State;
-use super::waiters::{Grant, LaneRef, LaneState};
+use super::hold::{State, Tenure};
+use super::waiters::{Grant, LaneRef, LaneState, StandBack};
+use super::watchdog::verify;
+use super::{Engine, release};
 use crate::config;
 use crate::env::Moment;
 use crate::error::{Error, Result};
@@ -56,9 +58,9 @@ enum Move {
     /// This process has had its share: others first.
     StandBack(Moment),
     /// Somebody of this process is in; the hold will pass from it.
-    Behind,
+    Behind(Arc<Tenure>),
     /// Ask the store for the first in the queue.
-    Try(Ask, u64),
+    Try(Box<Ask>, u64),
 }
 
 async fn drive(driver: Driver) {
@@ -67,26 +69,37 @@ async fn drive(driver: Driver) {
     let mut ear: Option<Listener> = None;
     let mut backoff = Backoff::default();
     let mut patience: Option<Moment> = None;
-    let mut doubtful = false;
     loop {
         let now = engine.env.now();
-        let wait_until = match next_move(&driver, now, std::mem::take(&mut doubtful)) {
+        let wait_until = match next_move(&driver, now) {
             Move::End => return,
             Move::Settle => {
                 lane.nudge.notified().await;
                 continue;
             }
-            Move::StandBack(until) => {
-                engine.env.sleep_until(until).await;
-                continue;
-            }
-            Move::Behind if ear.is_some() => now.after(recheck),
+            Move::StandBack(until) => until,
             // Most holders are done before a subscription would be.
-            Move::Behind => *patience.get_or_insert(now.after(config::LOCAL_PATIENCE)),
+            Move::Behind(_) if patience.is_none() => {
+                *patience.insert(now.after(config::LOCAL_PATIENCE))
+            }
+            // This one is not: it may have lost the lock without knowing, and its release may be missed.
+            Move::Behind(holder) if patience.is_some_and(|over| now >= over) => {
+                if ear.is_none() {
+                    ear = Box::pin(listen(&driver)).await.ok();
+                }
+                Box::pin(verify(&holder)).await;
+                *patience.insert(engine.env.now().after(recheck))
+            }
+            Move::Behind(_) => patience.unwrap_or(now),
             Move::Try(ask, ticket) => {
                 patience = None;
-                let tried = attempt(engine.clone(), lane.clone(), ask, Lead::Driver, now).await;
-                let failure = match tried {
+                // In a box of its own: it is large and brief, and the driver waits for long.
+                let attempt = attempt(engine.clone(), lane.clone(), *ask, Lead::Driver, now);
+                let tried = Box::pin(attempt).await;
+                if let Some(waiter) = lane.state().waiter(ticket) {
+                    waiter.unsure = tried.is_unsure();
+                }
+                match tried {
                     Tried::Won(hold) => {
                         backoff.reset();
                         grant(lane, ticket, hold);
@@ -94,34 +107,44 @@ async fn drive(driver: Driver) {
                     }
                     Tried::Busy(ttl) if ear.is_some() => {
                         backoff.reset();
-                        lane.state().outage = None;
                         let ttl = ttl.max(Duration::from_millis(1));
                         engine.env.now().after(ttl.min(recheck))
                     }
                     // A release between this attempt and the subscription goes unheard: try again at once.
-                    Tried::Busy(_) => match listen(&driver).await {
+                    Tried::Busy(_) => match Box::pin(listen(&driver)).await {
                         Ok(listener) => {
                             ear = Some(listener);
-                            lane.state().listening = true;
-                            doubtful = true;
                             continue;
                         }
-                        Err(e) => fail(&driver, e, &mut backoff),
+                        Err(e) => fail(&driver, &e, &mut backoff),
                     },
-                    Tried::Failed(e) => fail(&driver, e, &mut backoff),
-                };
-                failure
+                    Tried::Failed(e) => fail(&driver, &e, &mut backoff),
+                }
             }
         };
         tokio::select! {
             () = lane.nudge.notified() => {}
-            () = heard(&mut ear) => doubtful = true,
-            () = engine.env.sleep_until(wait_until) => doubtful = true,
+            calls = heard(&mut ear) => {
+                lane.state().turns_taken(calls);
+                // Behind a local holder this is an old release of our own, or the lock was taken from the holder.
+                let soon = engine.env.now().after(config::LOCAL_PATIENCE);
+                patience = patience.map(|patience| patience.min(soon));
+            }
+            () = engine.env.sleep_until(wait_until) => {}
         }
     }
 }
 
-fn next_move(driver: &Driver, now: Moment, doubtful: bool) -> Move {
+impl LaneState {
+    /// Others have released this often: after enough of that, this process may ask again.
+    fn turns_taken(&mut self, calls: u64) {
+        if let Some(stand_back) = &mut self.stand_back {
+            stand_back.turns = stand_back.turns.saturating_sub(calls);
+        }
+    }
+}
+
+fn next_move(driver: &Driver, now: Moment) -> Move {
     let mut state = driver.lane.state();
     let Some(first) = state.queue.front() else {
         state.driving = false;
@@ -132,14 +155,18 @@ fn next_move(driver: &Driver, now: Moment, doubtful: bool) -> Move {
     if state.stepping.is_some() || state.attempting {
         return Move::Settle;
     }
-    if let Some(until) = state.stand_back.filter(|until| *until > now) {
+    if let Some(seat) = &state.seat
+        && seat.tenure.vitals.state(now) != State::Lost
+    {
+        return Move::Behind(seat.tenure.clone());
+    }
+    if let Some(StandBack { turns, until }) = state.stand_back
+        && turns > 0
+        && until > now
+    {
         return Move::StandBack(until);
     }
-    let held = state.seat.as_ref().is_some_and(|s| s.tenure.vitals.state(now) != State::Lost);
-    if held && !doubtful {
-        return Move::Behind;
-    }
-    let ask = Ask {
+    let ask = Box::new(Ask {
         name: driver.lane.name.clone(),
         kind: driver.kind,
         what: driver.what,
@@ -147,7 +174,7 @@ fn next_move(driver: &Driver, now: Moment, doubtful: bool) -> Move {
         explicit: first.explicit,
         lease: first.lease,
         wait: Wait::Forever,
-    };
+    });
     let ticket = first.ticket;
     state.attempting = true;
     state.stand_back = None;
@@ -157,17 +184,15 @@ fn next_move(driver: &Driver, now: Moment, doubtful: bool) -> Move {
 /// Gives the hold to the waiter it was acquired for; if that has left, dropping it passes it on to the next.
 fn grant(lane: &LaneRef, ticket: u64, hold: super::Hold) {
     let mut state = lane.state();
-    let waiter = match state.queue.binary_search_by_key(&ticket, |w| w.ticket) {
-        Ok(at) => state.queue.remove(at),
-        Err(_) => None,
-    };
+    let waiter = state.leave(ticket);
+    state.welcome(hold.tenure.owner);
     drop(state);
     if let Some(waiter) = waiter {
         drop(waiter.grant.send(Grant::Hold(hold)));
     }
 }
 
-async fn heard(ear: &mut Option<Listener>) {
+async fn heard(ear: &mut Option<Listener>) -> u64 {
     match ear {
         Some(listener) => listener.heard().await,
         None => std::future::pending().await,
@@ -183,36 +208,17 @@ async fn listen(driver: &Driver) -> Result<Listener> {
         heir_of: None,
         what: driver.what,
     };
-    driver.engine.store.listen(&claim).await
+    let listener = driver.engine.store.listen(&claim).await?;
+    driver.lane.state().listening = true;
+    Ok(listener)
 }
 
-/// The store could not be asked. Waiters ride out an outage, but not for ever: one that has had an answer keeps waiting
-/// for as long as a holder could, one that never had any for as long as a command may take. Returns when to try again.
-fn fail(driver: &Driver, error: Error, backoff: &mut Backoff) -> Moment {
-    let engine = &driver.engine;
-    if !error.is_retryable() {
-        driver.lane.fail_all(&error);
-        return engine.env.now();
-    }
-    let now = engine.env.now();
-    let mut state = driver.lane.state();
-    let since = state.outage.as_ref().map_or(now, |(since, _)| *since);
-    let LaneState { queue, answered, outage, .. } = &mut *state;
-    *outage = Some((since, error.clone()));
-    let mut over = Vec::new();
-    let mut at = 0;
-    while at < queue.len() {
-        let joined = queue[at].joined;
-        let answered = answered.is_some_and(|answered| answered >= joined);
-        let until = match answered {
-            true => since.after(engine.watchdog_timeout),
-            false => joined.after(config::COMMAND_TIMEOUT),
-        };
-        if now >= until { over.extend(queue.remove(at)) } else { at += 1 }
-    }
-    drop(state);
-    for waiter in over {
-        drop(waiter.grant.send(Grant::Failed(error.clone())));
+/// The store could not be asked, or says no for good. Returns when to try again.
+fn fail(driver: &Driver, error: &Error, backoff: &mut Backoff) -> Moment {
+    let (engine, lane) = (&driver.engine, &driver.lane);
+    match error.is_retryable() {
+        true => release::trouble(engine, lane, error),
+        false => release::fail_all(engine, lane, error),
     }
     backoff.next(&*engine.env)
 }

@@ -1,25 +1,22 @@
 //! The one road out. Dropping a guard and unlocking it are the same; unlocking adds a receipt.
 //!
-//! A lane tells the store one thing at a time: a [`Stepping`] is the right to do so, and whoever has it goes on until the
-//! store agrees with the lane. The steps never run in a future that a caller could drop.
+//! Letting go happens here and now, in memory; the [store is told](super::tell) in a future that no caller can drop.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use super::Engine;
-use super::backoff::Backoff;
 use super::detach::{self, Detached};
 use super::hold::{Hold, State, Tenure};
-use super::waiters::{Grant, LaneRef, LaneState, Step};
+use super::tell::{Receipt, Stepping, answer, free, tell};
+use super::waiters::{Grant, LaneRef, LaneState, Step, Waiter};
 use crate::config;
-use crate::env::Moment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::owner::Owner;
-use crate::store::{Attempt, Claim, Released, What};
-
-type Receipt = oneshot::Sender<Result<()>>;
+use crate::store::What;
 
 /// Lets go of one level and tells nobody.
 pub(super) fn let_go(tenure: Arc<Tenure>, watched: bool) {
@@ -126,6 +123,9 @@ fn tell_if_idle(
     mut state: std::sync::MutexGuard<'_, LaneState>,
 ) -> Parting {
     if state.stepping.is_some() {
+        if state.seat.is_none() {
+            lane.hurry.notify_one();
+        }
         return Parting::Done;
     }
     match state.work() {
@@ -159,22 +159,25 @@ fn pass_on(
     let may_pass = matches!(tenure.what, What::Exclusive)
         && before == State::Held
         && life >= tenure.lease / 2
+        // An attempt for the very waiter that the hold would pass to may be under way.
+        && !state.attempting
         && !engine.is_closed();
     if state.queue.is_empty() || !may_pass {
         return None;
     }
     if !within_burst {
-        state.stand_back = Some(Moment::NEVER); // until it is known whether anybody else waits
+        state.spent = true;
         return None;
     }
     let next = state.queue.pop_front()?;
     let watched = next.lease.is_none();
     let lease = next.lease.unwrap_or(engine.watchdog_timeout);
-    let expires = tenure.vitals.expires().min(now.after(lease));
+    let expected = tenure.vitals.life().inherited(now, lease);
     let (kind, what) = (tenure.kind, tenure.what);
     let lane = tenure.lane.clone();
-    let heir = Tenure::begin(engine, lane, kind, what, next.owner, lease, expires, watched);
+    let heir = Tenure::begin(engine, lane, kind, what, next.owner, lease, expected, watched);
     state.seat(&heir, watched);
+    state.welcome(next.owner);
     state.burst += 1;
     Some((next.grant, Hold::new(heir, watched)))
 }
@@ -194,16 +197,21 @@ pub(super) fn revoke(tenure: &Arc<Tenure>) {
     }
 }
 
-/// The store may have given this claim the lock, and nobody here will use it: take it back.
-pub(super) fn disown(engine: &Arc<Engine>, lane: &LaneRef, claim: &Claim) {
+/// The store may have given this owner the lock, and nobody here will use it: take it back.
+///
+/// An owner that could come back meanwhile must wait for that, or its new hold would be taken back too.
+pub(super) fn disown(engine: &Arc<Engine>, lane: &LaneRef, owner: Owner, lease: Duration) {
     let mut state = lane.state();
+    if state.seat.as_ref().is_some_and(|seat| seat.tenure.owner == owner) {
+        return;
+    }
     let ours = state.stepping.is_none();
     if ours {
         state.stepping = Some(Step::Release);
     }
     drop(state);
     let (engine, lane) = (engine.clone(), lane.clone());
-    let (owner, until) = (claim.owner, engine.env.now().after(claim.lease));
+    let until = engine.env.now().after(lease);
     let env = engine.env.clone();
     env.spawn_apart(Box::pin(async move {
         let _stepping = ours.then(|| Stepping::taken(&engine, &lane));
@@ -211,228 +219,41 @@ pub(super) fn disown(engine: &Arc<Engine>, lane: &LaneRef, claim: &Claim) {
     }));
 }
 
-/// The right to tell the store about a lane. Dropped, it goes on with what is left to tell, or lets the next one have it.
-#[derive(Debug)]
-pub(super) struct Stepping {
-    engine: Arc<Engine>,
-    lane: LaneRef,
+/// Ends every wait with this error.
+pub(super) fn fail_all(engine: &Arc<Engine>, lane: &LaneRef, error: &Error) {
+    let waiters = std::mem::take(&mut lane.state().queue);
+    fail(engine, lane, waiters, error);
 }
 
-impl Stepping {
-    /// The caller has set `stepping`.
-    pub(super) fn taken(engine: &Arc<Engine>, lane: &LaneRef) -> Stepping {
-        Stepping { engine: engine.clone(), lane: lane.clone() }
-    }
-}
-
-impl Drop for Stepping {
-    fn drop(&mut self) {
-        let mut state = self.lane.state();
-        match state.work() {
-            Some(work) => {
-                state.stepping = Some(work.step());
-                drop(state);
-                let again = Stepping::taken(&self.engine, &self.lane);
-                self.engine.env.spawn_apart(Box::pin(tell(again)));
-            }
-            None => {
-                state.stepping = None;
-                drop(state);
-                self.lane.announce();
-            }
-        }
-    }
-}
-
-/// What the store does not know yet.
-#[derive(Debug)]
-enum Work {
-    /// Nobody of this process holds it any more.
-    Free { owner: Owner, until: Moment },
-    /// A re-entry was undone.
-    Shrink { tenure: Arc<Tenure>, depth: u32 },
-    /// It passed to another owner of this process.
-    Pass { from: Owner, heir: Arc<Tenure>, until: Moment },
-}
-
-impl Work {
-    fn step(&self) -> Step {
-        match self {
-            Work::Free { .. } | Work::Shrink { .. } => Step::Release,
-            Work::Pass { .. } => Step::Pass,
-        }
-    }
-}
-
-impl LaneState {
-    fn on_wire(&self, owner: Owner) -> bool {
-        self.wire.is_some_and(|(on_wire, _)| on_wire == owner)
-    }
-
-    /// The next thing to tell the store: the difference between the seat and the wire.
-    fn work(&self) -> Option<Work> {
-        let (owner, depth) = self.wire?;
-        let until = self.wire_until.unwrap_or(Moment::NEVER);
-        match &self.seat {
-            None => Some(Work::Free { owner, until }),
-            Some(seat) if seat.tenure.owner != owner => {
-                Some(Work::Pass { from: owner, heir: seat.tenure.clone(), until })
-            }
-            Some(seat) if seat.depth < depth => {
-                Some(Work::Shrink { tenure: seat.tenure.clone(), depth: seat.depth })
-            }
-            Some(_) => None,
-        }
-    }
-}
-
-/// The next thing to tell, and who wants to know how it went.
-fn take_work(lane: &LaneRef) -> Option<(Work, Vec<Receipt>)> {
+/// The store could not be asked. Waiters ride out an outage, but not for ever: one that has had an answer keeps waiting
+/// for as long as a holder could, one that never had any for as long as a command may take.
+pub(super) fn trouble(engine: &Arc<Engine>, lane: &LaneRef, error: &Error) {
+    let now = engine.env.now();
     let mut state = lane.state();
-    let work = state.work()?;
-    state.stepping = Some(work.step());
-    let receipts = match work {
-        Work::Pass { .. } => Vec::new(),
-        _ => std::mem::take(&mut state.receipts),
-    };
-    Some((work, receipts))
-}
-
-/// Tells the store what it does not know, until there is nothing left to tell.
-async fn tell(stepping: Stepping) {
-    let (engine, lane) = (&stepping.engine, &stepping.lane);
-    while let Some((work, receipts)) = take_work(lane) {
-        match work {
-            Work::Free { owner, until } => free(engine, lane, owner, until, receipts).await,
-            Work::Shrink { tenure, depth } => shrink(engine, &tenure, depth, receipts).await,
-            Work::Pass { from, heir, until } => pass(engine, from, &heir, until).await,
-        }
-    }
-}
-
-fn answer(receipts: Vec<Receipt>, how: Result<()>) {
-    for receipt in receipts {
-        drop(receipt.send(how.clone()));
-    }
-}
-
-/// The claim that gives up everything `owner` holds.
-pub(super) fn last_step(name: &Arc<str>, owner: Owner) -> Claim {
-    let (name, lease) = (name.clone(), Duration::ZERO);
-    Claim { name, owner, lease, depth: 0, heir_of: None, what: What::Exclusive }
-}
-
-/// Frees the lock. Asks again until the store answers or the lease is over, when there is nothing left to free.
-async fn free(
-    engine: &Arc<Engine>,
-    lane: &LaneRef,
-    owner: Owner,
-    until: Moment,
-    mut receipts: Vec<Receipt>,
-) {
-    let claim = last_step(&lane.name, owner);
-    let patience = engine.env.now().after(config::COMMAND_TIMEOUT);
-    let mut backoff = Backoff::default();
-    let mut unsure = false;
-    let answered = loop {
-        match engine.store.release(&claim).await {
-            Err(e) if e.is_retryable() => {
-                unsure |= e.kind() == ErrorKind::Indeterminate;
-                let now = engine.env.now();
-                if now >= until {
-                    break Err(e);
-                }
-                if now >= patience {
-                    // The caller has waited long enough; this goes on without it.
-                    answer(std::mem::take(&mut receipts), Err(e));
-                }
-                engine.env.sleep_until(backoff.next(&*engine.env)).await;
-            }
-            answered => break answered,
-        }
-    };
-    let mut state = lane.state();
-    if state.on_wire(owner) {
-        state.wire = None;
-    }
-    if state.stand_back.take().is_some()
-        && let Ok(Released::Freed { heard_by }) = answered
-        && heard_by > u32::from(state.listening)
-    {
-        state.stand_back = Some(engine.env.now().after(config::STAND_BACK));
+    let since = state.outage.as_ref().map_or(now, |(since, _)| *since);
+    let LaneState { queue, answered, outage, .. } = &mut *state;
+    *outage = Some((since, error.clone()));
+    let mut over = VecDeque::new();
+    let mut at = 0;
+    while at < queue.len() {
+        let joined = queue[at].joined;
+        let until = match answered.is_some_and(|answered| answered >= joined) {
+            true => since.after(engine.watchdog_timeout),
+            false => joined.after(config::COMMAND_TIMEOUT),
+        };
+        if now >= until { over.extend(queue.remove(at)) } else { at += 1 }
     }
     drop(state);
-    answer(
-        receipts,
-        match answered {
-            // Told twice: the first time may have been the one that freed it.
-            Ok(Released::NotHeld) if !unsure => Err(lost()),
-            Ok(_) => Ok(()),
-            Err(e) => Err(e),
-        },
-    );
+    fail(engine, lane, over, error);
 }
 
-/// Takes one level of a re-entered hold back.
-async fn shrink(engine: &Arc<Engine>, tenure: &Arc<Tenure>, depth: u32, receipts: Vec<Receipt>) {
-    let claim = tenure.claim(Duration::ZERO, depth);
-    let mut backoff = Backoff::default();
-    loop {
-        match engine.store.release(&claim).await {
-            Ok(Released::NotHeld) => {
-                tenure.lose();
-                return answer(receipts, Err(lost()));
-            }
-            Err(e) if e.is_retryable() && engine.env.now() < tenure.vitals.deadline() => {
-                tenure.doubt();
-                engine.env.sleep_until(backoff.next(&*engine.env)).await;
-            }
-            told => {
-                // The count on the wire is for others to read; the truth about levels is the seat's.
-                let mut state = tenure.lane.state();
-                if state.on_wire(tenure.owner) {
-                    state.wire = Some((tenure.owner, depth));
-                }
-                drop(state);
-                return answer(receipts, told.map(drop));
-            }
+fn fail(engine: &Arc<Engine>, lane: &LaneRef, waiters: VecDeque<Waiter>, error: &Error) {
+    for waiter in waiters {
+        if waiter.unsure {
+            let lease = waiter.lease.unwrap_or(engine.watchdog_timeout);
+            disown(engine, lane, waiter.owner, lease);
         }
+        drop(waiter.grant.send(Grant::Failed(error.clone())));
     }
-}
-
-/// Tells the store that the lock passed from one owner of this process to another.
-///
-/// Until the answer is known the heir may have let go and the lock may have passed again; that is told next.
-async fn pass(engine: &Arc<Engine>, from: Owner, heir: &Arc<Tenure>, until: Moment) {
-    let mut backoff = Backoff::default();
-    loop {
-        let claim = Claim { heir_of: Some(from), ..heir.claim(heir.lease, 1) };
-        let sent = engine.env.now();
-        match engine.store.acquire(&claim).await {
-            Ok(Attempt::Acquired { .. }) => {
-                let mut state = heir.lane.state();
-                if state.on_wire(from) {
-                    state.wire = Some((heir.owner, 1));
-                    state.wire_until = Some(sent.after(claim.lease));
-                }
-                drop(state);
-                return heir.accept(sent, claim.lease);
-            }
-            Err(e) if e.is_retryable() && engine.env.now() < until => {
-                heir.doubt();
-                engine.env.sleep_until(backoff.next(&*engine.env)).await;
-            }
-            _ => {
-                // The store does not have it for this process any more: whoever sits there has lost it.
-                let mut state = heir.lane.state();
-                let lost = state.on_wire(from).then(|| state.wire = None);
-                let seated = lost.and(state.seat.as_ref().map(|seat| seat.tenure.clone()));
-                drop(state);
-                if let Some(tenure) = seated {
-                    tenure.lose();
-                }
-                return;
-            }
-        }
-    }
+    lane.nudge.notify_one();
 }

@@ -104,6 +104,8 @@ pub(super) struct Lane {
     pub(super) changed: Notify,
     /// For the driver: the same, except for its own attempts, or nobody waits any more.
     pub(super) nudge: Notify,
+    /// For whoever tells the store: do not wait for more hand-offs, nobody is left to hand off to.
+    pub(super) hurry: Notify,
 }
 
 /// Something this process tells the store about a hold it has. One at a time per lane.
@@ -146,7 +148,18 @@ pub(super) struct Waiter {
     pub(super) explicit: bool,
     /// Since when it waits, for how long a store that is out of reach may keep it waiting.
     pub(super) joined: Moment,
+    /// An attempt for it got no answer: the store may have given it the lock.
+    pub(super) unsure: bool,
     pub(super) grant: oneshot::Sender<Grant>,
+}
+
+/// This process has had its burst: it does not ask again before the others had theirs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StandBack {
+    /// How many releases to hear first.
+    pub(super) turns: u64,
+    /// When to ask all the same.
+    pub(super) until: Moment,
 }
 
 #[derive(Debug, Default)]
@@ -165,8 +178,11 @@ pub(super) struct LaneState {
     /// How often and since when the hold passed on locally.
     pub(super) burst: u32,
     pub(super) burst_since: Option<Moment>,
-    /// Until when this process lets others go first.
-    pub(super) stand_back: Option<Moment>,
+    /// A burst has just ended although somebody here still waits: others first, if there are any.
+    pub(super) spent: bool,
+    pub(super) stand_back: Option<StandBack>,
+    /// When the store may be told of a hand-off again.
+    pub(super) next_pass: Option<Moment>,
     /// Who wants to know how the next release went.
     pub(super) receipts: Vec<oneshot::Sender<Result<()>>>,
     /// When the store last answered, and the error since then.
@@ -176,33 +192,50 @@ pub(super) struct LaneState {
 
 impl LaneState {
     /// Queues a waiter; true if it must also start the driver.
-    pub(super) fn join(&mut self, ask: &Ask, now: Moment) -> (u64, oneshot::Receiver<Grant>, bool) {
+    pub(super) fn join(
+        &mut self,
+        ask: &Ask,
+        joined: Moment,
+        unsure: bool,
+    ) -> (u64, oneshot::Receiver<Grant>, bool) {
         let (grant, granted) = oneshot::channel();
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         let (owner, lease, explicit) = (ask.owner, ask.lease, ask.explicit);
-        self.queue.push_back(Waiter { ticket, owner, lease, explicit, joined: now, grant });
+        if self.queue.capacity() == 0 {
+            self.queue.reserve_exact(1); // most names have one waiter
+        }
+        self.queue.push_back(Waiter { ticket, owner, lease, explicit, joined, unsure, grant });
         let drive = !self.driving;
         self.driving = true;
         (ticket, granted, drive)
     }
 
-    /// Takes a waiter out; false if it is not there any more, which means that its grant is on its way.
-    fn leave(&mut self, ticket: u64) -> bool {
-        match self.queue.binary_search_by_key(&ticket, |w| w.ticket) {
-            Ok(at) => self.queue.remove(at).is_some(),
-            Err(_) => false,
-        }
+    /// Takes a waiter out; `None` if it is not there any more, which means that its grant is on its way.
+    pub(super) fn leave(&mut self, ticket: u64) -> Option<Waiter> {
+        let at = self.queue.binary_search_by_key(&ticket, |w| w.ticket).ok()?;
+        self.queue.remove(at)
+    }
+
+    /// The waiter with this ticket, if it still waits.
+    pub(super) fn waiter(&mut self, ticket: u64) -> Option<&mut Waiter> {
+        let at = self.queue.binary_search_by_key(&ticket, |w| w.ticket).ok()?;
+        self.queue.get_mut(at)
     }
 
     /// Puts an accepted hold into the seat. Whoever sat there has lost it: the store would not have given it away.
     pub(super) fn seat(&mut self, tenure: &Arc<Tenure>, watched: bool) -> Option<Arc<Tenure>> {
         let watched = u32::from(watched);
         let seat = Seat { tenure: tenure.clone(), depth: 1, watched, leaked: false };
-        // Those who wait under the same owner can come in beside it.
+        self.seat.replace(seat).map(|old| old.tenure)
+    }
+
+    /// Those who wait under the owner that has just come in can come in beside it. Not asked before whoever the seat
+    /// was won for has left the queue.
+    pub(super) fn welcome(&mut self, owner: Owner) {
         let mut at = 0;
         while at < self.queue.len() {
-            if self.queue[at].explicit && self.queue[at].owner == tenure.owner {
+            if self.queue[at].explicit && self.queue[at].owner == owner {
                 if let Some(waiter) = self.queue.remove(at) {
                     drop(waiter.grant.send(Grant::Again));
                 }
@@ -210,13 +243,24 @@ impl LaneState {
                 at += 1;
             }
         }
-        self.seat.replace(seat).map(|old| old.tenure)
     }
 
     /// The store has this for sure, until then at least.
     pub(super) fn on_the_wire(&mut self, owner: Owner, depth: u32, until: Moment) {
         self.wire = Some((owner, depth));
         self.wire_until = Some(until);
+    }
+
+    pub(super) fn is_on_wire(&self, owner: Owner) -> bool {
+        self.wire.is_some_and(|(on_wire, _)| on_wire == owner)
+    }
+
+    /// The store accepted a step about what `before` had. Noted unless the lane has moved on to somebody else since; if
+    /// nobody sits here any more, noting it is what gets it freed.
+    pub(super) fn confirm(&mut self, before: Owner, owner: Owner, depth: u32, until: Moment) {
+        if self.is_on_wire(before) || self.wire.is_none() && self.seat.is_none() {
+            self.on_the_wire(owner, depth, until);
+        }
     }
 
     pub(super) fn sits(&self, tenure: &Arc<Tenure>) -> bool {
@@ -226,7 +270,8 @@ impl LaneState {
 
 impl Lane {
     fn new(name: Arc<str>, home: Arc<Shards>) -> Lane {
-        Lane { name, home, state: Mutex::default(), changed: Notify::new(), nudge: Notify::new() }
+        let (changed, nudge, hurry) = (Notify::new(), Notify::new(), Notify::new());
+        Lane { name, home, state: Mutex::default(), changed, nudge, hurry }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, LaneState> {
@@ -249,10 +294,10 @@ impl Lane {
         }
     }
 
-    pub(super) fn leave(&self, ticket: u64) -> bool {
+    pub(super) fn leave(&self, ticket: u64) -> Option<Waiter> {
         let mut state = self.state();
         let left = state.leave(ticket);
-        let emptied = left && state.queue.is_empty();
+        let emptied = left.is_some() && state.queue.is_empty();
         drop(state);
         if emptied {
             self.nudge.notify_one(); // the driver has nobody left to drive for
@@ -263,12 +308,14 @@ impl Lane {
     /// The seat of a lost tenure falls vacant, and the next one may try.
     pub(super) fn vacate(&self, tenure: &Arc<Tenure>) {
         let mut state = self.state();
-        let receipts = if state.sits(tenure) {
-            state.wire = None;
-            (state.seat.take(), std::mem::take(&mut state.receipts))
-        } else {
+        if !state.sits(tenure) {
             return;
-        };
+        }
+        // If the store still has its predecessor, whoever is about to tell it otherwise frees that instead.
+        if state.is_on_wire(tenure.owner) {
+            state.wire = None;
+        }
+        let receipts = (state.seat.take(), std::mem::take(&mut state.receipts));
         drop(state);
         drop(receipts); // unanswered: whoever waits for one learns of the loss from the tenure
         self.announce();
@@ -293,15 +340,6 @@ impl Lane {
             drop(seat);
             self.announce();
         }
-    }
-
-    /// Ends every wait with this error.
-    pub(super) fn fail_all(&self, error: &Error) {
-        let waiters = std::mem::take(&mut self.state().queue);
-        for waiter in waiters {
-            drop(waiter.grant.send(Grant::Failed(error.clone())));
-        }
-        self.nudge.notify_one();
     }
 
     /// Something changed that callers or the driver may have waited for.

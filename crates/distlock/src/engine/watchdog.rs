@@ -11,7 +11,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::hold::{State, Tenure};
-use super::release::{self, Stepping};
+use super::release;
+use super::tell::Stepping;
 use super::waiters::Step;
 use crate::config;
 use crate::env::{Env, Moment};
@@ -181,7 +182,7 @@ impl Renewal {
             return None;
         }
         state.stepping = Some(Step::Renew);
-        let depth = state.seat.as_ref().map_or(1, |seat| seat.depth);
+        let depth = state.wire.map_or(1, |(_, depth)| depth);
         drop(state);
         let claim = tenure.claim(tenure.at_least(lease), depth);
         let stepping = Stepping::taken(&tenure.engine, &tenure.lane);
@@ -193,11 +194,8 @@ impl Renewal {
         let tenure = self.tenure;
         match &answer {
             Ok(true) => {
-                let mut state = tenure.lane.state();
-                if state.sits(&tenure) {
-                    state.wire_until = Some(sent.after(self.claim.lease));
-                }
-                drop(state);
+                let (owner, until) = (tenure.owner, sent.after(self.claim.lease));
+                tenure.lane.state().confirm(owner, owner, self.claim.depth, until);
                 tenure.accept(sent, self.claim.lease);
                 tenure.engine.observe(tenure.kind, &tenure.lane.name, Event::Renewed);
             }
@@ -230,6 +228,16 @@ async fn renew_batch(store: Arc<dyn Store>, tenures: Vec<Arc<Tenure>>) {
         if renewal.end(sent, answer).is_err() && tenure.is_watched() {
             again(&tenure, retry);
         }
+    }
+}
+
+/// Asks the store whether it still has this hold.
+pub(super) async fn verify(tenure: &Arc<Tenure>) {
+    if let Some(renewal) = Renewal::begin(tenure, Duration::ZERO) {
+        let claims = [renewal.claim.clone()];
+        let sent = tenure.engine.env.now();
+        let answer = tenure.engine.store.renew(&claims).await.pop().unwrap_or(Ok(false));
+        let _ = renewal.end(sent, answer);
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use redis::aio::{MultiplexedConnection, SendError};
 use redis::{Cmd, Pipeline, PushInfo, RedisError, Value};
 use tokio::runtime::{Handle, Id};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 use tokio::task::AbortHandle;
 
 use super::connect::Dial;
@@ -38,11 +38,16 @@ struct Gate {
     failed: Mutex<Option<(u64, Error)>>,
 }
 
+/// How many commands may be under way on one connection. What is beyond waits here, where it costs no reply time-out: a
+/// hundred thousand callers at once must not make a healthy server look dead.
+const IN_FLIGHT: usize = 1024;
+
 /// A use of a connection. Short-lived: whoever keeps one keeps the connection open.
 #[derive(Clone)]
 pub(crate) struct Line {
     connection: MultiplexedConnection,
     driver: Arc<Driver>,
+    in_flight: Arc<Semaphore>,
 }
 
 /// The task that moves the bytes. It ends, and the connection closes, when this is dropped or stopped.
@@ -100,7 +105,9 @@ impl Links {
         let attempt = gate.begun.fetch_add(1, Ordering::Relaxed) + 1;
         match self.dial.open(None::<Deaf>).await {
             Ok((connection, work)) => {
-                let line = Line { connection, driver: Arc::new(Driver::start(work)) };
+                let driver = Arc::new(Driver::start(work));
+                let in_flight = Arc::new(Semaphore::new(IN_FLIGHT));
+                let line = Line { connection, driver, in_flight };
                 if self.install(runtime, line.clone()) {
                     self.dial.reconnected();
                 }
@@ -166,6 +173,8 @@ impl Line {
 
     /// Sends one command and waits for its reply, which may be a refusal.
     pub(crate) async fn send(&mut self, command: &Cmd) -> Result<Value> {
+        let in_flight = self.in_flight.clone();
+        let _turn = self.turn(&in_flight).await?;
         let reply = self.connection.send_packed_command(command).await;
         reply.map_err(|why| self.unanswered(&why))
     }
@@ -176,8 +185,18 @@ impl Line {
         commands: &Pipeline,
         count: usize,
     ) -> Result<Vec<Value>> {
+        let in_flight = self.in_flight.clone();
+        let _turn = self.turn(&in_flight).await?;
         let replies = self.connection.send_packed_commands(commands, 0, count).await;
         replies.map_err(|why| self.unanswered(&why))
+    }
+
+    async fn turn<'a>(&self, in_flight: &'a Semaphore) -> Result<SemaphorePermit<'a>> {
+        match in_flight.acquire().await {
+            Ok(turn) if self.is_live() => Ok(turn),
+            // It broke while this one waited: nothing was sent.
+            _ => Err(Error::new(ErrorKind::Unavailable, "the connection broke")),
+        }
     }
 
     /// No reply: the connection is given up, because a half-open one would swallow every later command as well. Whether

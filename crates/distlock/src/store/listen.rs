@@ -35,18 +35,17 @@ impl Listener {
         Listener { topic, heard, _subscription: Box::new(subscription) }
     }
 
-    /// Ends when something was called out since the last time, even if that was before this call.
+    /// Ends when something was called out since the last time, even if that was before this call; says how often.
     ///
     /// # Cancel safety
     /// A call that comes while nobody polls is heard at the next one.
-    pub async fn heard(&mut self) {
+    pub async fn heard(&mut self) -> u64 {
         loop {
             // Registered before the count is read: a call in between is not missed.
             let call = self.topic.notify.notified();
             let calls = self.topic.calls.load(Ordering::Acquire);
             if calls != self.heard {
-                self.heard = calls;
-                return;
+                return calls.wrapping_sub(std::mem::replace(&mut self.heard, calls));
             }
             call.await;
         }

@@ -48,13 +48,22 @@ impl Hub {
     pub(crate) async fn listen(&self, channel: &str) -> Result<Listener> {
         let limit = self.0.dial.reply_timeout;
         let (name, mut listener) = self.0.want(channel);
-        match tokio::time::timeout(limit, self.0.acknowledged(&name, &mut listener)).await {
-            Ok(done) => done.map(|()| listener),
-            Err(_) => Err(self.0.registry().trouble().cloned().unwrap_or_else(|| {
+        loop {
+            let acknowledged = self.0.acknowledged(&name, &mut listener);
+            if let Ok(done) = tokio::time::timeout(limit, acknowledged).await {
+                return done.map(|()| listener);
+            }
+            // A server that keeps talking is busy with the subscriptions before this one.
+            let silent = self.0.dial.env.now().since(self.0.last_heard());
+            let registry = self.0.registry();
+            if let Some(trouble) = registry.trouble() {
+                return Err(trouble.clone());
+            }
+            if silent >= limit {
                 let target = &self.0.dial.target;
                 let what = format!("{target} acknowledged no subscription within {limit:?}");
-                Error::new(ErrorKind::Unavailable, what)
-            })),
+                return Err(Error::new(ErrorKind::Unavailable, what));
+            }
         }
     }
 }
@@ -117,7 +126,7 @@ impl Shared {
                     State::Off | State::Joining => {}
                 }
             }
-            listener.heard().await;
+            let _ = listener.heard().await;
         }
     }
 }

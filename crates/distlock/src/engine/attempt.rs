@@ -1,0 +1,194 @@
+//! Asking the store for the lock: the one step that may win it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::acquire::{Ask, Wait};
+use super::backoff::Backoff;
+use super::hold::{Hold, Life, State, Tenure};
+use super::tell::Stepping;
+use super::waiters::LaneRef;
+use super::{Engine, release};
+use crate::env::Moment;
+use crate::error::{Error, ErrorKind, Result};
+use crate::observe::Event;
+use crate::store::{Attempt, Claim};
+
+/// Whether an attempt is the lane's one remote contender, and who makes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lead {
+    /// It goes beside the contender: somebody's single try.
+    None,
+    Caller,
+    Driver,
+}
+
+/// How an attempt ended.
+#[derive(Debug)]
+pub(super) enum Tried {
+    Won(Hold),
+    Busy(Duration),
+    Failed(Error),
+}
+
+impl Tried {
+    /// Whether the store may have given the lock although nobody knows.
+    pub(super) fn is_unsure(&self) -> bool {
+        matches!(self, Tried::Failed(e) if e.kind() == ErrorKind::Indeterminate)
+    }
+}
+
+/// Asks the store for the lock. One attempt in the caller's eyes: after a failure it asks again, but only if the caller
+/// has no queue to go to, and only while its patience lasts.
+pub(super) async fn attempt(
+    engine: Arc<Engine>,
+    lane: LaneRef,
+    ask: Ask,
+    lead: Lead,
+    patience: Moment,
+) -> Tried {
+    let claim = ask.claim(&engine);
+    let mut attempting =
+        Attempting { engine: &engine, lane: &lane, claim: &claim, lead, asked: false };
+    let mut backoff = Backoff::default();
+    loop {
+        engine.observe(ask.kind, &ask.name, Event::Attempted);
+        let sent = engine.env.now();
+        attempting.asked = true;
+        match engine.store.acquire(&claim).await {
+            Ok(Attempt::Acquired { .. }) => {
+                attempting.asked = false;
+                let hold = seat(&engine, &lane, &ask, &claim, sent, lead);
+                // A reply that took longer than the lease proves nothing any more.
+                if hold.state() == State::Lost {
+                    attempting.asked = true;
+                    return Tried::Busy(Duration::ZERO);
+                }
+                return Tried::Won(hold);
+            }
+            Ok(Attempt::Busy { ttl }) => {
+                attempting.asked = false;
+                let mut state = lane.state();
+                state.answered = Some(sent);
+                state.outage = None;
+                return Tried::Busy(ttl);
+            }
+            Err(e) => {
+                if e.is_retryable() {
+                    release::trouble(&engine, &lane, &e);
+                }
+                let once = matches!(ask.wait, Wait::Once);
+                // Whoever waits on asks again, under the same owner; that clears it up.
+                attempting.asked = once && e.kind() == ErrorKind::Indeterminate;
+                if !once || !e.is_retryable() || engine.env.now() >= patience {
+                    return Tried::Failed(e);
+                }
+                engine.env.sleep_until(backoff.next(&*engine.env).min(patience)).await;
+            }
+        }
+    }
+}
+
+/// The lane's mark that an attempt is under way. However that ends, the mark is taken off; and if nobody knows how it
+/// ended, the store is told to forget it.
+struct Attempting<'a> {
+    engine: &'a Arc<Engine>,
+    lane: &'a LaneRef,
+    claim: &'a Claim,
+    lead: Lead,
+    asked: bool,
+}
+
+impl Drop for Attempting<'_> {
+    fn drop(&mut self) {
+        if self.asked {
+            release::disown(self.engine, self.lane, self.claim.owner, self.claim.lease);
+        }
+        if self.lead != Lead::None {
+            self.lane.state().attempting = false;
+            self.lane.changed.notify_waiters();
+        }
+        if self.lead == Lead::Caller {
+            self.lane.nudge.notify_one();
+        }
+    }
+}
+
+/// Seats an accepted acquisition.
+fn seat(
+    engine: &Arc<Engine>,
+    lane: &LaneRef,
+    ask: &Ask,
+    claim: &Claim,
+    sent: Moment,
+    lead: Lead,
+) -> Hold {
+    let (watched, expires) = (ask.lease.is_none(), sent.after(claim.lease));
+    let (kind, what, lease) = (ask.kind, ask.what, claim.lease);
+    let life = Life::fresh(sent, lease);
+    let tenure = Tenure::begin(engine, lane.clone(), kind, what, ask.owner, lease, life, watched);
+    let mut state = lane.state();
+    let before = state.seat(&tenure, watched);
+    if lead != Lead::Driver {
+        state.welcome(ask.owner);
+    }
+    state.on_the_wire(ask.owner, 1, expires);
+    state.answered = Some(sent);
+    state.outage = None;
+    state.burst = 0;
+    state.burst_since = Some(engine.env.now());
+    state.next_pass = None;
+    drop(state);
+    if let Some(before) = before {
+        before.lose();
+    }
+    Hold::new(tenure, watched)
+}
+
+/// Goes one level deeper. `None` if the outer hold turned out to be lost.
+pub(super) async fn reenter(
+    engine: Arc<Engine>,
+    tenure: Arc<Tenure>,
+    ask: Ask,
+    patience: Moment,
+) -> Result<Option<Hold>> {
+    let watched = ask.lease.is_none();
+    // From here on dropping it takes the level back, whatever happens.
+    let hold = Hold::new(tenure.clone(), watched);
+    let _stepping = Stepping::taken(&engine, &tenure.lane);
+    let depth = match tenure.lane.state().seat.as_ref() {
+        Some(seat) if Arc::ptr_eq(&seat.tenure, &tenure) => seat.depth,
+        _ => return Ok(None),
+    };
+    let mut backoff = Backoff::default();
+    loop {
+        let claim = tenure.claim(tenure.at_least(ask.lease(&engine)), depth);
+        engine.observe(ask.kind, &ask.name, Event::Attempted);
+        let sent = engine.env.now();
+        match engine.store.acquire(&claim).await {
+            Ok(Attempt::Acquired { .. }) => {
+                let (owner, until) = (tenure.owner, sent.after(claim.lease));
+                tenure.lane.state().confirm(owner, owner, depth, until);
+                if hold.state() == State::Lost {
+                    return Ok(None);
+                }
+                tenure.watch(watched || tenure.is_watched());
+                tenure.accept(sent, claim.lease);
+                return Ok(Some(hold));
+            }
+            Ok(Attempt::Busy { .. }) => {
+                tenure.lose();
+                return Ok(None);
+            }
+            Err(e) if e.is_retryable() && engine.env.now() < patience => {
+                tenure.doubt();
+                if e.kind() == ErrorKind::Indeterminate {
+                    // It may stand in the store: if the level is taken back now, it is taken back there too.
+                    tenure.lane.state().wire = Some((tenure.owner, depth));
+                }
+                engine.env.sleep_until(backoff.next(&*engine.env).min(patience)).await;
+            }
+            Err(e) => return Err(e),
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Telling the store what became of a hold: freed, passed on, one level less.
+//!
+//! A lane tells one thing at a time. A [`Stepping`] is the right to do so, and whoever has it goes on until the store agrees
+//! with the lane. Every step is idempotent, so one without an answer is told again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::Engine;
+use super::backoff::Backoff;
+use super::hold::Tenure;
+use super::release::{lost, trouble};
+use super::waiters::{LaneRef, LaneState, StandBack, Step};
+use crate::config;
+use crate::env::Moment;
+use crate::error::{ErrorKind, Result};
+use crate::owner::Owner;
+use crate::store::{Attempt, Claim, Released, What};
+
+/// Where somebody waits for the answer to a release.
+pub(super) type Receipt = oneshot::Sender<Result<()>>;
+
+/// The right to tell the store about a lane. Dropped, it goes on with what is left to tell, or lets the next one have it.
+#[derive(Debug)]
+pub(super) struct Stepping {
+    engine: Arc<Engine>,
+    lane: LaneRef,
+}
+
+impl Stepping {
+    /// The caller has set `stepping`.
+    pub(super) fn taken(engine: &Arc<Engine>, lane: &LaneRef) -> Stepping {
+        Stepping { engine: engine.clone(), lane: lane.clone() }
+    }
+}
+
+impl Drop for Stepping {
+    fn drop(&mut self) {
+        let mut state = self.lane.state();
+        match state.work() {
+            Some(work) => {
+                state.stepping = Some(work.step());
+                drop(state);
+                let again = Stepping::taken(&self.engine, &self.lane);
+                self.engine.env.spawn_apart(Box::pin(tell(again)));
+            }
+            None => {
+                state.stepping = None;
+                drop(state);
+                self.lane.announce();
+            }
+        }
+    }
+}
+
+/// What the store does not know yet.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// Nobody of this process holds it any more.
+    Free { owner: Owner, until: Moment },
+    /// A re-entry was undone.
+    Shrink { tenure: Arc<Tenure>, depth: u32 },
+    /// It passed to another owner of this process.
+    Pass { from: Owner, heir: Arc<Tenure>, until: Moment },
+}
+
+impl Work {
+    pub(super) fn step(&self) -> Step {
+        match self {
+            Work::Free { .. } | Work::Shrink { .. } => Step::Release,
+            Work::Pass { .. } => Step::Pass,
+        }
+    }
+}
+
+impl LaneState {
+    /// The next thing to tell the store: the difference between the seat and the wire.
+    pub(super) fn work(&self) -> Option<Work> {
+        let (owner, depth) = self.wire?;
+        let until = self.wire_until.unwrap_or(Moment::NEVER);
+        match &self.seat {
+            None => Some(Work::Free { owner, until }),
+            Some(seat) if seat.tenure.owner != owner => {
+                Some(Work::Pass { from: owner, heir: seat.tenure.clone(), until })
+            }
+            Some(seat) if seat.depth < depth => {
+                Some(Work::Shrink { tenure: seat.tenure.clone(), depth: seat.depth })
+            }
+            Some(_) => None,
+        }
+    }
+}
+
+/// The next thing to tell, and who wants to know how it went.
+fn take_work(lane: &LaneRef) -> Option<(Work, Vec<Receipt>)> {
+    let mut state = lane.state();
+    let work = state.work()?;
+    state.stepping = Some(work.step());
+    let receipts = match work {
+        Work::Pass { .. } => Vec::new(),
+        _ => std::mem::take(&mut state.receipts),
+    };
+    Some((work, receipts))
+}
+
+/// Tells the store what it does not know, until there is nothing left to tell.
+pub(super) async fn tell(stepping: Stepping) {
+    let (engine, lane) = (&stepping.engine, &stepping.lane);
+    while let Some((work, receipts)) = take_work(lane) {
+        match work {
+            Work::Free { owner, until } => free(engine, lane, owner, until, receipts).await,
+            Work::Shrink { tenure, depth } => shrink(engine, &tenure, depth, receipts).await,
+            Work::Pass { from, heir, until } => {
+                if !paced(engine, lane).await {
+                    pass(engine, from, &heir, until).await;
+                }
+            }
+        }
+    }
+}
+
+pub(super) fn answer(receipts: Vec<Receipt>, how: Result<()>) {
+    for receipt in receipts {
+        drop(receipt.send(how.clone()));
+    }
+}
+
+/// The claim that gives up everything `owner` holds.
+pub(super) fn last_step(name: &Arc<str>, owner: Owner) -> Claim {
+    let (name, lease) = (name.clone(), Duration::ZERO);
+    Claim { name, owner, lease, depth: 0, heir_of: None, what: What::Exclusive }
+}
+
+/// Frees the lock. Asks again until the store answers or the lease is over, when there is nothing left to free.
+pub(super) async fn free(
+    engine: &Arc<Engine>,
+    lane: &LaneRef,
+    owner: Owner,
+    until: Moment,
+    mut receipts: Vec<Receipt>,
+) {
+    let claim = last_step(&lane.name, owner);
+    let patience = engine.env.now().after(config::COMMAND_TIMEOUT);
+    let mut backoff = Backoff::default();
+    let mut unsure = false;
+    let answered = loop {
+        match engine.store.release(&claim).await {
+            Err(e) if e.is_retryable() => {
+                unsure |= e.kind() == ErrorKind::Indeterminate;
+                let now = engine.env.now();
+                trouble(engine, lane, &e);
+                if now >= until {
+                    break Err(e);
+                }
+                if now >= patience {
+                    // The caller has waited long enough; this goes on without it.
+                    answer(std::mem::take(&mut receipts), Err(e));
+                }
+                engine.env.sleep_until(backoff.next(&*engine.env)).await;
+            }
+            answered => break answered,
+        }
+    };
+    let mut state = lane.state();
+    if state.is_on_wire(owner) {
+        state.wire = None;
+    }
+    if std::mem::take(&mut state.spent)
+        && let Ok(Released::Freed { heard_by }) = answered
+    {
+        let own = u32::from(state.listening);
+        let others = heard_by.saturating_sub(own);
+        let patience = (config::BURST_TIME + config::TURN_SLACK) * others;
+        state.stand_back = (others > 0).then(|| StandBack {
+            turns: u64::from(others + own),
+            until: engine.env.now().after(patience),
+        });
+    }
+    drop(state);
+    answer(
+        receipts,
+        match answered {
+            // Told twice: the first time may have been the one that freed it.
+            Ok(Released::NotHeld) if !unsure => Err(lost()),
+            Ok(_) => Ok(()),
+            Err(e) => Err(e),
+        },
+    );
+}
+
+/// Takes one level of a re-entered hold back.
+async fn shrink(engine: &Arc<Engine>, tenure: &Arc<Tenure>, depth: u32, receipts: Vec<Receipt>) {
+    let claim = tenure.claim(Duration::ZERO, depth);
+    let mut backoff = Backoff::default();
+    loop {
+        match engine.store.release(&claim).await {
+            Ok(Released::NotHeld) => {
+                tenure.lose();
+                return answer(receipts, Err(lost()));
+            }
+            Err(e) if e.is_retryable() && engine.env.now() < tenure.vitals.deadline() => {
+                tenure.doubt();
+                engine.env.sleep_until(backoff.next(&*engine.env)).await;
+            }
+            told => {
+                // The count on the wire is for others to read; the truth about levels is the seat's.
+                tenure.reassure();
+                let mut state = tenure.lane.state();
+                if state.is_on_wire(tenure.owner) {
+                    state.wire = Some((tenure.owner, depth));
+                }
+                drop(state);
+                return answer(receipts, told.map(drop));
+            }
+        }
+    }
+}
+
+/// Waits if the store was told of a hand-off a moment ago. True if it did: there may be a later one to tell of by now.
+async fn paced(engine: &Arc<Engine>, lane: &LaneRef) -> bool {
+    let now = engine.env.now();
+    let next = lane.state().next_pass.filter(|next| *next > now);
+    match next {
+        Some(next) => {
+            tokio::select! {
+                () = engine.env.sleep_until(next) => {}
+                () = lane.hurry.notified() => {}
+            }
+            true
+        }
+        None => {
+            lane.state().next_pass = Some(now.after(config::PASS_PACE));
+            false
+        }
+    }
+}
+
+/// Tells the store that the lock passed from one owner of this process to another.
+///
+/// Until the answer is known the heir may have let go and the lock may have passed again; that is told next.
+async fn pass(engine: &Arc<Engine>, from: Owner, heir: &Arc<Tenure>, until: Moment) {
+    let mut backoff = Backoff::default();
+    loop {
+        let claim = Claim { heir_of: Some(from), ..heir.claim(heir.lease, 1) };
+        let sent = engine.env.now();
+        match engine.store.acquire(&claim).await {
+            Ok(Attempt::Acquired { .. }) => {
+                heir.lane.state().confirm(from, heir.owner, 1, sent.after(claim.lease));
+                return heir.accept(sent, claim.lease);
+            }
+            Err(e) if e.is_retryable() && engine.env.now() < until => {
+                heir.doubt();
+                engine.env.sleep_until(backoff.next(&*engine.env)).await;
+            }
+            _ => {
+                // The store does not have it for this process any more: whoever sits there has lost it.
+                let mut state = heir.lane.state();
+                let lost = state.is_on_wire(from).then(|| state.wire = None);
+                let seated = lost.and(state.seat.as_ref().map(|seat| seat.tenure.clone()));
+                drop(state);
+                if let Some(tenure) = seated {
+                    tenure.lose();
+                }
+                return;
+            }
+        }
+    }
+}

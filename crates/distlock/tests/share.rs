@@ -1,0 +1,124 @@
+//! Many tasks in several processes on one name: no update is lost, everybody gets a share, and the server is not worn out.
+
+#![cfg(feature = "redis")]
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use distlock_testkit::{Server, Worker, assert_clean, worker};
+
+const TASKS: usize = 64;
+const NAME: &str = "share:lock";
+const COUNTER: &str = "counted";
+
+/// What all processes together did.
+#[derive(Debug)]
+struct Fight {
+    /// Acquisitions of each process.
+    acquired: Vec<u64>,
+    /// The longest wait of any task.
+    longest: Duration,
+    /// What the server did for the locks.
+    commands: u64,
+}
+
+impl Fight {
+    fn total(&self) -> u64 {
+        self.acquired.iter().sum()
+    }
+
+    fn commands_per_acquisition(&self) -> f64 {
+        self.commands as f64 / self.total() as f64
+    }
+}
+
+/// How long they fight: 10 s in a long run.
+fn time() -> Duration {
+    match std::env::var_os("DISTLOCK_LONG") {
+        Some(_) => Duration::from_secs(10),
+        None => Duration::from_secs(3),
+    }
+}
+
+async fn fight(processes: usize, section_ms: u32) -> Fight {
+    let server = Server::redis().await;
+    let mut contenders = Vec::new();
+    for _ in 0..processes {
+        let contender = worker("contender")
+            .arg(server.url())
+            .arg(NAME)
+            .arg(COUNTER)
+            .arg(TASKS.to_string())
+            .arg(time().as_secs_f64().to_string())
+            .arg(section_ms.to_string());
+        contenders.push(contender.start().await);
+    }
+    for contender in &mut contenders {
+        contender.wait_for("ready").await;
+    }
+    server.reset_stats().await;
+    contenders.iter_mut().for_each(|contender| contender.send("go"));
+    let mut acquired = Vec::new();
+    let mut longest = Duration::ZERO;
+    for contender in &mut contenders {
+        let done = figures(contender).await;
+        acquired.push(done["acquired"]);
+        longest = longest.max(Duration::from_micros(done["max_wait_us"]));
+    }
+    let stats = server.command_stats().await;
+    // What scripts call counts too in these statistics, but no client sent it.
+    let sent = ["evalsha", "eval", "script|load", "subscribe", "unsubscribe"];
+    let commands = sent.iter().filter_map(|name| stats.get(*name)).map(|stats| stats.calls).sum();
+    let fight = Fight { acquired, longest, commands };
+    println!(
+        "{processes} processes, {section_ms} ms: {:?} acquisitions, {:.2} commands each, longest wait {:?}",
+        fight.acquired,
+        fight.commands_per_acquisition(),
+        fight.longest
+    );
+    let counted: u64 = server.ask(&["GET", COUNTER]).await;
+    assert_eq!(counted, fight.total(), "updates were lost: two were inside at once");
+    assert_clean(&server, NAME).await;
+    fight
+}
+
+async fn figures(contender: &mut Worker) -> HashMap<String, u64> {
+    let done = contender.wait_for_within("done", time() + Duration::from_secs(20)).await;
+    let pairs = done.split(' ').filter_map(|pair| pair.split_once('='));
+    pairs.map(|(name, value)| (name.to_owned(), value.parse().unwrap())).collect()
+}
+
+fn assert_shared(fight: &Fight) {
+    let least = *fight.acquired.iter().min().unwrap();
+    let most = *fight.acquired.iter().max().unwrap();
+    assert!(most <= 3 * least, "not every process got its share: {:?}", fight.acquired);
+}
+
+fn assert_commands(fight: &Fight, limit: f64) {
+    let commands = fight.commands_per_acquisition();
+    assert!(commands <= limit, "{commands:.2} commands per acquisition: at most {limit}");
+}
+
+#[tokio::test]
+async fn four_processes_share_a_busy_lock() {
+    let fight = fight(4, 0).await;
+    assert_shared(&fight);
+    assert_commands(&fight, 3.0);
+}
+
+#[tokio::test]
+async fn four_processes_share_a_lock_with_work_inside() {
+    let fight = fight(4, 1).await;
+    assert_shared(&fight);
+    assert_commands(&fight, 3.0);
+}
+
+#[tokio::test]
+async fn one_process_alone_needs_at_most_one_command_per_acquisition() {
+    assert_commands(&fight(1, 0).await, 1.0);
+}
+
+#[tokio::test]
+async fn one_process_with_work_inside_needs_at_most_one_command_per_acquisition() {
+    assert_commands(&fight(1, 1).await, 1.0);
+}
