@@ -51,8 +51,7 @@ async fn main() -> Outcome<()> {
     let plan = Plan::from_args().ok_or("contender URL NAME COUNTER TASKS SECONDS SECTION_MS")?;
     let plan = Arc::new(plan);
     let locks = Locks::connect(&plan.url).await?;
-    let plain =
-        redis::Client::open(plan.url.as_str())?.get_multiplexed_async_connection().await?;
+    let plain = redis::Client::open(plan.url.as_str())?.get_multiplexed_async_connection().await?;
     println!("ready");
     tokio::task::spawn_blocking(|| std::io::stdin().lock().lines().next()).await?;
 
