@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::acquire::{Ask, Wait};
 use super::backoff::Backoff;
-use super::hold::{Hold, State, Tenure};
+use super::hold::{Hold, Life, State, Tenure};
 use super::tell::Stepping;
 use super::waiters::LaneRef;
 use super::{Engine, release};
@@ -58,7 +58,7 @@ pub(super) async fn attempt(
         match engine.store.acquire(&claim).await {
             Ok(Attempt::Acquired { .. }) => {
                 attempting.asked = false;
-                let hold = seat(&engine, &lane, &ask, &claim, sent);
+                let hold = seat(&engine, &lane, &ask, &claim, sent, lead);
                 // A reply that took longer than the lease proves nothing any more.
                 if hold.state() == State::Lost {
                     attempting.asked = true;
@@ -68,10 +68,15 @@ pub(super) async fn attempt(
             }
             Ok(Attempt::Busy { ttl }) => {
                 attempting.asked = false;
-                lane.state().answered = Some(sent);
+                let mut state = lane.state();
+                state.answered = Some(sent);
+                state.outage = None;
                 return Tried::Busy(ttl);
             }
             Err(e) => {
+                if e.is_retryable() {
+                    release::trouble(&engine, &lane, &e);
+                }
                 let once = matches!(ask.wait, Wait::Once);
                 // Whoever waits on asks again, under the same owner; that clears it up.
                 attempting.asked = once && e.kind() == ErrorKind::Indeterminate;
@@ -110,13 +115,23 @@ impl Drop for Attempting<'_> {
 }
 
 /// Seats an accepted acquisition.
-fn seat(engine: &Arc<Engine>, lane: &LaneRef, ask: &Ask, claim: &Claim, sent: Moment) -> Hold {
+fn seat(
+    engine: &Arc<Engine>,
+    lane: &LaneRef,
+    ask: &Ask,
+    claim: &Claim,
+    sent: Moment,
+    lead: Lead,
+) -> Hold {
     let (watched, expires) = (ask.lease.is_none(), sent.after(claim.lease));
     let (kind, what, lease) = (ask.kind, ask.what, claim.lease);
-    let tenure =
-        Tenure::begin(engine, lane.clone(), kind, what, ask.owner, lease, expires, watched);
+    let life = Life::fresh(sent, lease);
+    let tenure = Tenure::begin(engine, lane.clone(), kind, what, ask.owner, lease, life, watched);
     let mut state = lane.state();
     let before = state.seat(&tenure, watched);
+    if lead != Lead::Driver {
+        state.welcome(ask.owner);
+    }
     state.on_the_wire(ask.owner, 1, expires);
     state.answered = Some(sent);
     state.outage = None;

@@ -107,7 +107,6 @@ async fn drive(driver: Driver) {
                     }
                     Tried::Busy(ttl) if ear.is_some() => {
                         backoff.reset();
-                        lane.state().outage = None;
                         let ttl = ttl.max(Duration::from_millis(1));
                         engine.env.now().after(ttl.min(recheck))
                     }
@@ -184,7 +183,10 @@ fn next_move(driver: &Driver, now: Moment) -> Move {
 
 /// Gives the hold to the waiter it was acquired for; if that has left, dropping it passes it on to the next.
 fn grant(lane: &LaneRef, ticket: u64, hold: super::Hold) {
-    let waiter = lane.state().leave(ticket);
+    let mut state = lane.state();
+    let waiter = state.leave(ticket);
+    state.welcome(hold.tenure.owner);
+    drop(state);
     if let Some(waiter) = waiter {
         drop(waiter.grant.send(Grant::Hold(hold)));
     }

@@ -172,11 +172,12 @@ fn pass_on(
     let next = state.queue.pop_front()?;
     let watched = next.lease.is_none();
     let lease = next.lease.unwrap_or(engine.watchdog_timeout);
-    let expires = tenure.vitals.expires().min(now.after(lease));
+    let expected = tenure.vitals.life().inherited(now, lease);
     let (kind, what) = (tenure.kind, tenure.what);
     let lane = tenure.lane.clone();
-    let heir = Tenure::begin(engine, lane, kind, what, next.owner, lease, expires, watched);
+    let heir = Tenure::begin(engine, lane, kind, what, next.owner, lease, expected, watched);
     state.seat(&heir, watched);
+    state.welcome(next.owner);
     state.burst += 1;
     Some((next.grant, Hold::new(heir, watched)))
 }
