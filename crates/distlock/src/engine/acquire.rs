@@ -141,9 +141,9 @@ async fn enter(engine: &Arc<Engine>, ask: &Ask, start: Moment) -> Result<Option<
                 let work = attempt(engine.clone(), lane.clone(), ask.clone(), lead, patience);
                 match Detached::new(&engine.env, work).await {
                     Tried::Won(hold) => return Ok(Some(hold)),
-                    Tried::Failed(e) if once || !e.is_retryable() => return Err(e),
+                    Tried::Failed(e, _) if once || !e.is_retryable() => return Err(e),
                     Tried::Busy(_) if once => return Ok(None),
-                    tried => Place::take(&mut lane.state(), ask, start, tried.is_unsure()),
+                    mut tried => Place::take(&mut lane.state(), ask, start, tried.take_doubt()),
                 }
             }
             Way::Queue(place) => place,

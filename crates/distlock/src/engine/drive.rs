@@ -90,7 +90,11 @@ async fn drive(driver: Driver) {
             // This one is not: it may have lost the lock without knowing, and its release may be missed.
             Move::Behind(holder) if patience.is_some_and(|over| now >= over) => {
                 if ear.is_none() {
-                    ear = Box::pin(listen(&driver)).await.ok();
+                    match Box::pin(listen(&driver)).await {
+                        Ok(listener) => ear = Some(listener),
+                        Err(e) if !e.is_retryable() => release::fail_all(engine, lane, &e),
+                        Err(_) => {} // the holder may well pass the lock on; another time
+                    }
                 }
                 Box::pin(verify(&holder)).await;
                 *patience.insert(engine.env.now().after(recheck))
@@ -101,9 +105,9 @@ async fn drive(driver: Driver) {
                 // In a box of its own: it is large and brief, and the driver waits for long.
                 let (owner, lease) = (ask.owner, ask.lease(engine));
                 let attempt = attempt(engine.clone(), lane.clone(), *ask, Lead::Driver, now);
-                let tried = Box::pin(attempt).await;
-                let failed = matches!(tried, Tried::Failed(_));
-                let waits = lane.state().tried(ticket, failed, tried.is_unsure());
+                let mut tried = Box::pin(attempt).await;
+                let failed = matches!(tried, Tried::Failed(..));
+                let waits = lane.state().tried(ticket, failed, tried.take_doubt());
                 if failed && !waits {
                     release::disown(engine, lane, owner, lease);
                 }
@@ -126,7 +130,7 @@ async fn drive(driver: Driver) {
                         }
                         Err(e) => fail(&driver, &e, &mut backoff),
                     },
-                    Tried::Failed(e) => fail(&driver, &e, &mut backoff),
+                    Tried::Failed(e, _) => fail(&driver, &e, &mut backoff),
                 }
             }
         };

@@ -117,13 +117,9 @@ impl Vitals {
         self.phase.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Ends it for good; false if it had ended before.
+    /// Ends it for good; false if it had ended before. Whoever does calls it out.
     fn end(&self, as_what: u8) -> bool {
-        let ended = self.change(HELD, as_what) || self.change(SUSPECT, as_what);
-        if ended {
-            self.ended.notify_waiters();
-        }
-        ended
+        self.change(HELD, as_what) || self.change(SUSPECT, as_what)
     }
 
     /// Ends when the hold is lost; never if it is released.
@@ -263,7 +259,9 @@ impl Tenure {
     pub(crate) fn lose(self: &Arc<Tenure>) {
         if self.vitals.end(LOST) {
             self.engine.watchdog.forget(self);
+            // Observers first: whoever is woken by the loss finds it counted.
             self.engine.observe(self.kind, &self.lane.name, Event::Lost);
+            self.vitals.ended.notify_waiters();
         }
         self.lane.vacate(self);
     }
@@ -273,6 +271,7 @@ impl Tenure {
         let alive = self.engine.env.now() < self.vitals.deadline() && self.vitals.end(RELEASED);
         if alive {
             self.engine.watchdog.forget(self);
+            self.vitals.ended.notify_waiters();
         }
         alive
     }
@@ -281,6 +280,7 @@ impl Tenure {
     pub(super) fn revoke(&self) {
         if self.vitals.end(LOST) {
             self.engine.watchdog.forget(self);
+            self.vitals.ended.notify_waiters();
         }
     }
 
