@@ -13,11 +13,15 @@ pub(crate) fn test(args: &[String]) -> Result<ExitCode, String> {
     let servers = servers::ensure(&target_dir())?;
     let mut command = cargo();
     command.arg("test").args(scope(args)).arg("--all-features");
-    if !servers.has_redis() && scope(args).is_some() {
-        // The unit tests need no server. Whoever names a part gets that part.
+    let without = !servers.has_redis() && scope(args).is_some();
+    if without {
+        // Unit tests need no server, those of the Redis store apart. Whoever names a part gets that part.
         command.args(["--lib", "--bins"]);
     }
     command.args(args);
+    if without && !args.iter().any(|arg| arg == "--") {
+        command.args(["--", "--skip", "redis::tests"]);
+    }
     command.envs(servers.variables());
     let (status, tally) = tee(command)?;
     conclude(&servers, status, &tally);

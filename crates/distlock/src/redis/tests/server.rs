@@ -1,12 +1,11 @@
-//! A `redis-server` of the test's own, and what the tests share.
+//! A server of the test's own, and what the tests share.
 
-use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use distlock_testkit::{Flavor, Server as RealServer};
 use redis::FromRedisValue;
 use redis::aio::MultiplexedConnection;
 use uuid::Uuid;
@@ -17,11 +16,7 @@ use crate::store::{Claim, What};
 use crate::{Event, Observer, Owner, Result, Subject};
 
 /// Ends with the test.
-pub(super) struct Server {
-    child: Child,
-    port: u16,
-    dir: PathBuf,
-}
+pub(super) struct Server(RealServer);
 
 impl Server {
     pub(super) async fn start() -> Server {
@@ -29,83 +24,37 @@ impl Server {
     }
 
     pub(super) async fn start_with(options: &[&str]) -> Server {
-        for _ in 0..20 {
-            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-            let dir = std::env::temp_dir().join(format!("distlock-{}", Uuid::new_v4()));
-            std::fs::create_dir(&dir).unwrap();
-            let child = Command::new("redis-server")
-                .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
-                .args(["--enable-debug-command", "yes"])
-                .arg("--unixsocket")
-                .arg(dir.join("s"))
-                .arg("--dir")
-                .arg(&dir)
-                .args(options)
-                .stdout(Stdio::null())
-                .spawn()
-                .expect("redis-server must be installed");
-            let mut server = Server { child, port, dir };
-            if server.answers().await {
-                return server;
-            }
-        }
-        panic!("redis-server does not start");
-    }
-
-    /// Whether it is ours that answers: the port was free a moment ago, but ports are taken by others too.
-    async fn answers(&mut self) -> bool {
-        let own = format!("process_id:{}\r", self.child.id());
-        for _ in 0..200 {
-            if self.child.try_wait().unwrap().is_some() {
-                return false;
-            }
-            if let Ok(mut raw) = self.try_raw().await {
-                let info: redis::RedisResult<String> =
-                    redis::cmd("INFO").arg("server").query_async(&mut raw).await;
-                return info.is_ok_and(|info| info.contains(&own));
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        false
-    }
-
-    async fn try_raw(&self) -> redis::RedisResult<MultiplexedConnection> {
-        let url = format!("redis://127.0.0.1:{}", self.port);
-        redis::Client::open(url)?.get_multiplexed_async_connection().await
+        let builder = RealServer::builder(Flavor::Redis).args(["--enable-debug-command", "yes"]);
+        Server(builder.args(options.iter().copied()).start().await)
     }
 
     pub(super) fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        format!("redis://127.0.0.1:{}", self.port())
     }
 
     pub(super) fn port(&self) -> u16 {
-        self.port
+        self.0.port()
     }
 
     pub(super) fn socket(&self) -> PathBuf {
-        self.dir.join("s")
+        self.0.socket()
     }
 
     pub(super) async fn raw(&self) -> Raw {
-        Raw(self.try_raw().await.unwrap())
+        let client = redis::Client::open(self.url()).unwrap();
+        Raw(client.get_multiplexed_async_connection().await.unwrap())
     }
 
     pub(super) async fn store(&self) -> Arc<RedisStore> {
         connect(&self.url()).await.unwrap()
     }
 
-    /// Sends a signal, by `kill -NAME`.
-    pub(super) fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args([&format!("-{name}"), &pid]).status().unwrap().success());
+    pub(super) fn stop(&self) {
+        self.0.stop();
     }
-}
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.dir);
+    pub(super) fn cont(&self) {
+        self.0.cont();
     }
 }
 

@@ -103,9 +103,9 @@ async fn a_server_that_fell_silent_is_noticed() {
     let seen = Arc::<Reconnects>::default();
     let store = connect_observed(&server.url(), seen.clone()).await.unwrap();
     let mut listener = store.listen(&claim("k", owner(), 1)).await.unwrap();
-    server.signal("STOP");
+    server.stop();
     tokio::time::sleep(Duration::from_millis(4000)).await;
-    server.signal("CONT");
+    server.cont();
     assert!(hears(&mut listener).await);
     eventually("announced", async || seen.0.load(Ordering::SeqCst) == 1).await;
 }
