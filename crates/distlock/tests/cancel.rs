@@ -396,9 +396,9 @@ fn a_runtime_shuts_down(site: Site) {
             });
         }
         // A waiter on the surviving runtime, behind the driver that runs on the doomed one.
-        survivor.block_on(tokio::time::sleep(ms(10 * round)));
+        survivor.block_on(async { tokio::time::sleep(ms(10 * round)).await });
         let waiter = survivor.spawn(locks.mutex(&contended).lock().into_future());
-        survivor.block_on(tokio::time::sleep(ms(10 * round)));
+        survivor.block_on(async { tokio::time::sleep(ms(10 * round)).await });
         match round % 2 {
             0 => drop(doomed),
             _ => doomed.shutdown_background(),
