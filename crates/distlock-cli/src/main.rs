@@ -1,2 +1,40 @@
-//! The `distlock` command.
-fn main() {}
+//! The `distlock` command: run a program under a lock, see who holds one, free one.
+//!
+//! Arguments are parsed (`args`), resolved against the environment (`plan`) and run (`cmd`); how it went becomes an
+//! exit code in one place (`exit`).
+
+mod args;
+mod child;
+mod cmd;
+mod duration;
+mod exit;
+mod plan;
+mod print;
+mod signals;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::exit::Exit;
+
+fn main() -> ExitCode {
+    // Before anything else is read: its arguments belong to the command that it becomes.
+    if let Some(exit) = child::run_if_asked() {
+        return exit.into();
+    }
+    let exit = match args::Args::try_parse() {
+        Ok(args) => plan::Plan::new(args).and_then(cmd::run).unwrap_or_else(fail),
+        Err(error) => {
+            print::usage(&error);
+            Exit::of_usage(&error)
+        }
+    };
+    exit.into()
+}
+
+/// Says what went wrong; its kind decides the exit code.
+fn fail(error: exit::Failure) -> Exit {
+    print::complain(&error.to_string());
+    error.exit()
+}

@@ -35,6 +35,12 @@ pub(crate) const COMMAND_TIMEOUT: Duration = Duration::from_secs(3);
 /// is asked for again within it; every step is idempotent, so asking twice does no harm.
 pub(crate) const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// The reply time-out beside a short watchdog timeout: a renewal whose reply is lost must be asked for again while there
+/// is still time.
+pub(crate) fn reply_timeout(watchdog: Duration) -> Duration {
+    (watchdog / RENEWALS_PER_TIMEOUT).clamp(Duration::from_millis(50), REPLY_TIMEOUT)
+}
+
 /// How many times in a row a lock may pass from one local holder to the next before it is really released. Enough to
 /// make the round trips disappear, few enough that other processes wait for milliseconds.
 pub(crate) const BURST_COUNT: u32 = 64;

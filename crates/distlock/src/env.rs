@@ -4,6 +4,7 @@
 //! [`Env`], so a simulation can run the very same code on virtual time. Programs never need this module:
 //! [`System`] is the default.
 
+use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -200,7 +201,16 @@ impl Env for Virtual {
     }
 
     fn spawn(&self, work: BoxFuture<'static, ()>) {
+        thread_local! {
+            static SPAWNING: Cell<bool> = const { Cell::new(false) };
+        }
+        // A runtime that has shut down drops what it is given, and work of this library that is dropped half-done spawns
+        // its rest: here, where there is no other runtime, that would go round for ever.
+        if SPAWNING.replace(true) {
+            return std::mem::forget(work);
+        }
         drop(self.runtime.spawn(work));
+        SPAWNING.set(false);
     }
 
     fn spawn_apart(&self, work: BoxFuture<'static, ()>) {

@@ -255,7 +255,7 @@ impl Builder {
                 let place = target.to_string();
                 let connector = self.connector.clone().unwrap_or_else(|| Arc::new(Net));
                 let (env, observer) = (self.env.clone(), self.observer.clone());
-                let timeout = config::REPLY_TIMEOUT;
+                let timeout = config::reply_timeout(self.watchdog);
                 let store = RedisStore::connect(target, env, connector, observer, timeout).await?;
                 Ok((store, place))
             }

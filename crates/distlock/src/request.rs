@@ -112,13 +112,20 @@ async fn must<G: From<Hold>>(engine: Arc<Engine>, ask: Ask) -> Result<G> {
         _ => Duration::ZERO,
     };
     // Who holds it makes the error worth reading; it is not worth failing for.
-    let holder = match Box::pin(engine.inspect(&ask.name)).await {
-        Ok(seen) if seen.is_held() => format!(
+    let seen = Box::pin(engine.inspect(&ask.name));
+    let enough = engine.env.sleep_until(engine.env.now().after(config::REPLY_TIMEOUT));
+    let seen = tokio::select! {
+        seen = seen => seen.ok(),
+        () = enough => None,
+    };
+    let holder = match seen {
+        Some(seen) if seen.is_held() => format!(
             "held by {} for at most {:?} more",
             seen.holders[0].owner,
             seen.ttl.unwrap_or_default()
         ),
-        _ => "free by now".to_owned(),
+        Some(_) => "free by now".to_owned(),
+        None => "who holds it cannot be asked now".to_owned(),
     };
     let text = format!("still busy after {waited:?}; {holder}");
     Err(Error::new(ErrorKind::WaitTimeout, text).about(ask.kind, &ask.name))

@@ -141,9 +141,9 @@ async fn enter(engine: &Arc<Engine>, ask: &Ask, start: Moment) -> Result<Option<
                 let work = attempt(engine.clone(), lane.clone(), ask.clone(), lead, patience);
                 match Detached::new(&engine.env, work).await {
                     Tried::Won(hold) => return Ok(Some(hold)),
-                    Tried::Failed(e) if once || !e.is_retryable() => return Err(e),
+                    Tried::Failed(e, _) if once || !e.is_retryable() => return Err(e),
                     Tried::Busy(_) if once => return Ok(None),
-                    tried => Place::take(&mut lane.state(), ask, start, tried.is_unsure()),
+                    mut tried => Place::take(&mut lane.state(), ask, start, tried.take_doubt()),
                 }
             }
             Way::Queue(place) => place,
@@ -152,7 +152,7 @@ async fn enter(engine: &Arc<Engine>, ask: &Ask, start: Moment) -> Result<Option<
             drive::start(engine, lane.clone(), ask);
         }
         let timeout = (deadline != Moment::NEVER).then(|| engine.env.sleep_until(deadline));
-        let queued = Queued { place, timeout, engine, lane: &lane, ask };
+        let queued = Queued { place, timeout, engine, lane: &lane };
         match queued.await {
             Some(Grant::Hold(hold)) => return Ok(Some(hold)),
             Some(Grant::Again) => {}
@@ -242,16 +242,14 @@ struct Queued<'a> {
     timeout: Option<BoxFuture<'static, ()>>,
     engine: &'a Arc<Engine>,
     lane: &'a LaneRef,
-    ask: &'a Ask,
 }
 
 impl Queued<'_> {
     /// False if the place was gone: the grant was on its way.
     fn leave(&self) -> bool {
         let waiter = self.lane.leave(self.place.ticket);
-        if waiter.as_ref().is_some_and(|waiter| waiter.unsure) {
-            let lease = self.ask.lease(self.engine);
-            release::disown(self.engine, self.lane, self.ask.owner, lease);
+        if let Some(waiter) = &waiter {
+            release::give_up(self.engine, self.lane, waiter);
         }
         waiter.is_some()
     }

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use super::acquire::{Ask, Wait};
 use super::backoff::Backoff;
-use super::hold::{Hold, State, Tenure};
+use super::hold::{Hold, Life, State, Tenure};
 use super::tell::Stepping;
 use super::waiters::LaneRef;
 use super::{Engine, release};
 use crate::env::Moment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
+use crate::owner::Owner;
 use crate::store::{Attempt, Claim};
 
 /// Whether an attempt is the lane's one remote contender, and who makes it.
@@ -28,13 +29,41 @@ pub(super) enum Lead {
 pub(super) enum Tried {
     Won(Hold),
     Busy(Duration),
-    Failed(Error),
+    Failed(Error, Option<Doubt>),
 }
 
 impl Tried {
-    /// Whether the store may have given the lock although nobody knows.
-    pub(super) fn is_unsure(&self) -> bool {
-        matches!(self, Tried::Failed(e) if e.kind() == ErrorKind::Indeterminate)
+    /// Takes over the duty to clear up what nobody knows. True if there is something to clear up.
+    pub(super) fn take_doubt(&mut self) -> bool {
+        match self {
+            Tried::Failed(_, doubt) => doubt.take().map(Doubt::settle).is_some(),
+            _ => false,
+        }
+    }
+}
+
+/// The store may have given the lock although nobody knows. Whoever waits on takes this over and asks again under the
+/// same owner, which clears it up; dropped, the store is told to forget it.
+#[derive(Debug)]
+pub(super) struct Doubt {
+    engine: Arc<Engine>,
+    lane: LaneRef,
+    owner: Owner,
+    lease: Duration,
+    armed: bool,
+}
+
+impl Doubt {
+    fn settle(mut self) {
+        self.armed = false;
+    }
+}
+
+impl Drop for Doubt {
+    fn drop(&mut self) {
+        if self.armed {
+            release::disown(&self.engine, &self.lane, self.owner, self.lease);
+        }
     }
 }
 
@@ -48,35 +77,42 @@ pub(super) async fn attempt(
     patience: Moment,
 ) -> Tried {
     let claim = ask.claim(&engine);
-    let mut attempting =
-        Attempting { engine: &engine, lane: &lane, claim: &claim, lead, asked: false };
+    let _attempting = Attempting { lane: &lane, lead };
+    let (owner, lease) = (claim.owner, claim.lease);
+    let mut doubt =
+        Doubt { engine: engine.clone(), lane: lane.clone(), owner, lease, armed: false };
+    let mut unsure = false;
     let mut backoff = Backoff::default();
     loop {
         engine.observe(ask.kind, &ask.name, Event::Attempted);
         let sent = engine.env.now();
-        attempting.asked = true;
+        doubt.armed = true; // until it is answered
         match engine.store.acquire(&claim).await {
             Ok(Attempt::Acquired { .. }) => {
-                attempting.asked = false;
-                let hold = seat(&engine, &lane, &ask, &claim, sent);
+                let hold = seat(&engine, &lane, &ask, &claim, sent, lead);
                 // A reply that took longer than the lease proves nothing any more.
                 if hold.state() == State::Lost {
-                    attempting.asked = true;
                     return Tried::Busy(Duration::ZERO);
                 }
+                doubt.armed = false;
                 return Tried::Won(hold);
             }
             Ok(Attempt::Busy { ttl }) => {
-                attempting.asked = false;
-                lane.state().answered = Some(sent);
+                doubt.armed = false;
+                let mut state = lane.state();
+                state.answered = Some(sent);
+                state.outage = None;
                 return Tried::Busy(ttl);
             }
             Err(e) => {
+                if e.is_retryable() {
+                    release::trouble(&engine, &lane, &e);
+                }
+                unsure |= e.kind() == ErrorKind::Indeterminate;
+                doubt.armed = unsure;
                 let once = matches!(ask.wait, Wait::Once);
-                // Whoever waits on asks again, under the same owner; that clears it up.
-                attempting.asked = once && e.kind() == ErrorKind::Indeterminate;
                 if !once || !e.is_retryable() || engine.env.now() >= patience {
-                    return Tried::Failed(e);
+                    return Tried::Failed(e, unsure.then_some(doubt));
                 }
                 engine.env.sleep_until(backoff.next(&*engine.env).min(patience)).await;
             }
@@ -84,21 +120,14 @@ pub(super) async fn attempt(
     }
 }
 
-/// The lane's mark that an attempt is under way. However that ends, the mark is taken off; and if nobody knows how it
-/// ended, the store is told to forget it.
+/// The lane's mark that an attempt is under way, taken off however that ends.
 struct Attempting<'a> {
-    engine: &'a Arc<Engine>,
     lane: &'a LaneRef,
-    claim: &'a Claim,
     lead: Lead,
-    asked: bool,
 }
 
 impl Drop for Attempting<'_> {
     fn drop(&mut self) {
-        if self.asked {
-            release::disown(self.engine, self.lane, self.claim.owner, self.claim.lease);
-        }
         if self.lead != Lead::None {
             self.lane.state().attempting = false;
             self.lane.changed.notify_waiters();
@@ -110,13 +139,23 @@ impl Drop for Attempting<'_> {
 }
 
 /// Seats an accepted acquisition.
-fn seat(engine: &Arc<Engine>, lane: &LaneRef, ask: &Ask, claim: &Claim, sent: Moment) -> Hold {
+fn seat(
+    engine: &Arc<Engine>,
+    lane: &LaneRef,
+    ask: &Ask,
+    claim: &Claim,
+    sent: Moment,
+    lead: Lead,
+) -> Hold {
     let (watched, expires) = (ask.lease.is_none(), sent.after(claim.lease));
     let (kind, what, lease) = (ask.kind, ask.what, claim.lease);
-    let tenure =
-        Tenure::begin(engine, lane.clone(), kind, what, ask.owner, lease, expires, watched);
+    let life = Life::fresh(sent, lease);
+    let tenure = Tenure::begin(engine, lane.clone(), kind, what, ask.owner, lease, life, watched);
     let mut state = lane.state();
     let before = state.seat(&tenure, watched);
+    if lead != Lead::Driver {
+        state.welcome(ask.owner);
+    }
     state.on_the_wire(ask.owner, 1, expires);
     state.answered = Some(sent);
     state.outage = None;

@@ -42,7 +42,12 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         if !self.ended.load(Ordering::Relaxed) {
-            self.lane.state().listening = false;
+            let mut state = self.lane.state();
+            state.listening = false;
+            if let Some(ticket) = state.trying {
+                state.tried(ticket, true, true);
+            }
+            drop(state);
             let driver = Driver::new(self.engine.clone(), self.lane.clone(), self.kind, self.what);
             self.engine.env.spawn_apart(Box::pin(drive(driver)));
         }
@@ -85,7 +90,11 @@ async fn drive(driver: Driver) {
             // This one is not: it may have lost the lock without knowing, and its release may be missed.
             Move::Behind(holder) if patience.is_some_and(|over| now >= over) => {
                 if ear.is_none() {
-                    ear = Box::pin(listen(&driver)).await.ok();
+                    match Box::pin(listen(&driver)).await {
+                        Ok(listener) => ear = Some(listener),
+                        Err(e) if !e.is_retryable() => release::fail_all(engine, lane, &e),
+                        Err(_) => {} // the holder may well pass the lock on; another time
+                    }
                 }
                 Box::pin(verify(&holder)).await;
                 *patience.insert(engine.env.now().after(recheck))
@@ -94,10 +103,13 @@ async fn drive(driver: Driver) {
             Move::Try(ask, ticket) => {
                 patience = None;
                 // In a box of its own: it is large and brief, and the driver waits for long.
+                let (owner, lease) = (ask.owner, ask.lease(engine));
                 let attempt = attempt(engine.clone(), lane.clone(), *ask, Lead::Driver, now);
-                let tried = Box::pin(attempt).await;
-                if let Some(waiter) = lane.state().waiter(ticket) {
-                    waiter.unsure = tried.is_unsure();
+                let mut tried = Box::pin(attempt).await;
+                let failed = matches!(tried, Tried::Failed(..));
+                let waits = lane.state().tried(ticket, failed, tried.take_doubt());
+                if failed && !waits {
+                    release::disown(engine, lane, owner, lease);
                 }
                 match tried {
                     Tried::Won(hold) => {
@@ -107,7 +119,6 @@ async fn drive(driver: Driver) {
                     }
                     Tried::Busy(ttl) if ear.is_some() => {
                         backoff.reset();
-                        lane.state().outage = None;
                         let ttl = ttl.max(Duration::from_millis(1));
                         engine.env.now().after(ttl.min(recheck))
                     }
@@ -119,7 +130,7 @@ async fn drive(driver: Driver) {
                         }
                         Err(e) => fail(&driver, &e, &mut backoff),
                     },
-                    Tried::Failed(e) => fail(&driver, &e, &mut backoff),
+                    Tried::Failed(e, _) => fail(&driver, &e, &mut backoff),
                 }
             }
         };
@@ -137,6 +148,14 @@ async fn drive(driver: Driver) {
 }
 
 impl LaneState {
+    /// The attempt for this waiter is over; one that failed does not clear up an earlier doubt. False if the waiter has
+    /// left meanwhile.
+    fn tried(&mut self, ticket: u64, failed: bool, unsure: bool) -> bool {
+        self.trying = None;
+        let waiter = self.waiter(ticket);
+        waiter.map(|waiter| waiter.unsure = unsure || failed && waiter.unsure).is_some()
+    }
+
     /// Others have released this often: after enough of that, this process may ask again.
     fn turns_taken(&mut self, calls: u64) {
         if let Some(stand_back) = &mut self.stand_back {
@@ -178,13 +197,17 @@ fn next_move(driver: &Driver, now: Moment) -> Move {
     });
     let ticket = first.ticket;
     state.attempting = true;
+    state.trying = Some(ticket);
     state.stand_back = None;
     Move::Try(ask, ticket)
 }
 
 /// Gives the hold to the waiter it was acquired for; if that has left, dropping it passes it on to the next.
 fn grant(lane: &LaneRef, ticket: u64, hold: super::Hold) {
-    let waiter = lane.state().leave(ticket);
+    let mut state = lane.state();
+    let waiter = state.leave(ticket);
+    state.welcome(hold.tenure.owner);
+    drop(state);
     if let Some(waiter) = waiter {
         drop(waiter.grant.send(Grant::Hold(hold)));
     }

@@ -48,19 +48,44 @@ pub(crate) struct Vitals {
     ended: Notify,
 }
 
+/// How long a hold lasts if nothing is done about it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Life {
+    pub(super) expires: Moment,
+    pub(super) deadline: Moment,
+}
+
+impl Life {
+    /// Of a step sent at `sent` and accepted with this lease.
+    pub(super) fn fresh(sent: Moment, lease: Duration) -> Life {
+        let expires = sent.after(lease);
+        Life { expires, deadline: expires.before(config::safety_margin(lease)) }
+    }
+
+    /// What an heir has until the store knows of it: no more than its predecessor had, nor than it asks for itself.
+    pub(super) fn inherited(self, now: Moment, lease: Duration) -> Life {
+        let own = Life::fresh(now, lease);
+        Life { expires: self.expires.min(own.expires), deadline: self.deadline.min(own.deadline) }
+    }
+}
+
 const HELD: u8 = 0;
 const SUSPECT: u8 = 1;
 const LOST: u8 = 2;
 const RELEASED: u8 = 3;
 
 impl Vitals {
-    fn new(expires: Moment, lease: Duration) -> Vitals {
+    fn new(life: Life) -> Vitals {
         Vitals {
             phase: AtomicU8::new(HELD),
-            expires: AtomicU64::new(expires.as_nanos()),
-            deadline: AtomicU64::new(expires.before(config::safety_margin(lease)).as_nanos()),
+            expires: AtomicU64::new(life.expires.as_nanos()),
+            deadline: AtomicU64::new(life.deadline.as_nanos()),
             ended: Notify::new(),
         }
+    }
+
+    pub(super) fn life(&self) -> Life {
+        Life { expires: self.expires(), deadline: self.deadline() }
     }
 
     pub(crate) fn state(&self, now: Moment) -> State {
@@ -82,10 +107,9 @@ impl Vitals {
 
     /// A step sent at `sent` was accepted with this lease.
     fn accept(&self, sent: Moment, lease: Duration) {
-        let expires = sent.after(lease);
-        self.expires.store(expires.as_nanos(), Ordering::Release);
-        let deadline = expires.before(config::safety_margin(lease));
-        self.deadline.store(deadline.as_nanos(), Ordering::Release);
+        let life = Life::fresh(sent, lease);
+        self.expires.store(life.expires.as_nanos(), Ordering::Release);
+        self.deadline.store(life.deadline.as_nanos(), Ordering::Release);
         self.change(SUSPECT, HELD);
     }
 
@@ -93,13 +117,9 @@ impl Vitals {
         self.phase.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Ends it for good; false if it had ended before.
+    /// Ends it for good; false if it had ended before. Whoever does calls it out.
     fn end(&self, as_what: u8) -> bool {
-        let ended = self.change(HELD, as_what) || self.change(SUSPECT, as_what);
-        if ended {
-            self.ended.notify_waiters();
-        }
-        ended
+        self.change(HELD, as_what) || self.change(SUSPECT, as_what)
     }
 
     /// Ends when the hold is lost; never if it is released.
@@ -136,7 +156,7 @@ pub(crate) struct Tenure {
 }
 
 impl Tenure {
-    /// A hold accepted by the store, or passed on by its last holder, that lasts until `expires` if nothing is done.
+    /// A hold accepted by the store, or passed on by its last holder.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn begin(
         engine: &Arc<Engine>,
@@ -145,7 +165,7 @@ impl Tenure {
         what: What,
         owner: Owner,
         lease: Duration,
-        expires: Moment,
+        life: Life,
         watched: bool,
     ) -> Arc<Tenure> {
         let tenure = Arc::new(Tenure {
@@ -154,14 +174,14 @@ impl Tenure {
             kind,
             what,
             owner,
-            vitals: Arc::new(Vitals::new(expires, lease)),
+            vitals: Arc::new(Vitals::new(life)),
             lease,
             renew_at: AtomicU64::new(Moment::NEVER.as_nanos()),
             slot: AtomicUsize::new(usize::MAX),
             since: engine.env.now(),
         });
         if watched {
-            let at = expires.before(lease).after(tenure.period());
+            let at = life.expires.before(lease).after(tenure.period());
             tenure.renew_at.store(at.as_nanos(), Ordering::Release);
         }
         engine.watchdog.register(&tenure);
@@ -222,6 +242,11 @@ impl Tenure {
         }
     }
 
+    /// A step that did not lengthen it proved that it is still there.
+    pub(super) fn reassure(&self) {
+        self.vitals.change(SUSPECT, HELD);
+    }
+
     /// A step got no answer.
     pub(super) fn doubt(&self) {
         if self.vitals.change(HELD, SUSPECT) {
@@ -234,7 +259,9 @@ impl Tenure {
     pub(crate) fn lose(self: &Arc<Tenure>) {
         if self.vitals.end(LOST) {
             self.engine.watchdog.forget(self);
+            // Observers first: whoever is woken by the loss finds it counted.
             self.engine.observe(self.kind, &self.lane.name, Event::Lost);
+            self.vitals.ended.notify_waiters();
         }
         self.lane.vacate(self);
     }
@@ -244,6 +271,7 @@ impl Tenure {
         let alive = self.engine.env.now() < self.vitals.deadline() && self.vitals.end(RELEASED);
         if alive {
             self.engine.watchdog.forget(self);
+            self.vitals.ended.notify_waiters();
         }
         alive
     }
@@ -252,6 +280,7 @@ impl Tenure {
     pub(super) fn revoke(&self) {
         if self.vitals.end(LOST) {
             self.engine.watchdog.forget(self);
+            self.vitals.ended.notify_waiters();
         }
     }
 

@@ -43,7 +43,7 @@ use crate::observe::{Event, Observer, Subject};
 use crate::owner::Owner;
 use crate::store::{Kind, Released, Snapshot, Store};
 
-use waiters::Lanes;
+use waiters::{LaneRef, Lanes};
 use watchdog::Watchdog;
 
 /// Runs `work` on the library's own thread while the calling thread waits for it.
@@ -107,16 +107,27 @@ impl Engine {
         Error::new(ErrorKind::Closed, "this Locks was closed; connect again to lock")
     }
 
-    /// Asks the store something that changes nothing, again after a failure, for at most the command timeout.
+    /// Asks the store something, again after a failure, for at most the command timeout.
     pub(crate) async fn ask<'a, T>(
         &self,
         question: impl Fn() -> BoxFuture<'a, Result<T>>,
+    ) -> Result<T> {
+        let mut unsure = false;
+        self.ask_unsure(question, &mut unsure).await
+    }
+
+    /// The same for something that changes the store: tells whether it may have happened before the answered time.
+    async fn ask_unsure<'a, T>(
+        &self,
+        question: impl Fn() -> BoxFuture<'a, Result<T>>,
+        unsure: &mut bool,
     ) -> Result<T> {
         let until = self.env.now().after(config::COMMAND_TIMEOUT);
         let mut backoff = backoff::Backoff::default();
         loop {
             match question().await {
                 Err(e) if e.is_retryable() && self.env.now() < until => {
+                    *unsure |= e.kind() == ErrorKind::Indeterminate;
                     self.env.sleep_until(backoff.next(&*self.env).min(until)).await;
                 }
                 answer => return answer,
@@ -126,25 +137,41 @@ impl Engine {
 
     /// What the store knows under `name`, once this process's own steps have arrived there.
     pub(crate) async fn inspect(&self, name: &Arc<str>) -> Result<Snapshot> {
-        if let Some(lane) = self.lanes.find(name) {
-            lane.settled().await;
-        }
+        self.settle(name).await;
         self.ask(|| self.store.inspect(name)).await
     }
 
     /// Frees the lock whoever holds it. A holder in this process learns of it at once.
     pub(crate) async fn force(&self, name: &Arc<str>) -> Result<Snapshot> {
-        let lane = self.lanes.find(name);
-        if let Some(lane) = &lane {
-            lane.settled().await;
+        let lane = self.settle(name).await;
+        let mut unsure = false;
+        let forced = self.ask_unsure(|| self.store.force(name), &mut unsure).await;
+        if let Some(tenure) = lane.and_then(|lane| lane.tenure()) {
+            match &forced {
+                Ok(before) if before.depth_of(&tenure.owner) > 0 => tenure.lose(),
+                _ if unsure => watchdog::verify(&tenure).await,
+                _ => {}
+            }
         }
-        let before = self.ask(|| self.store.force(name)).await?;
-        if let Some(tenure) = lane.and_then(|lane| lane.tenure())
-            && before.depth_of(&tenure.owner) > 0
-        {
-            tenure.lose();
+        match forced {
+            Ok(before) if unsure && !before.is_held() => {
+                let text =
+                    "the first answer was lost: it is free now, but who held it is not known";
+                Err(Error::new(ErrorKind::Indeterminate, text))
+            }
+            forced => forced,
         }
-        Ok(before)
+    }
+
+    /// Lets this process's own steps about `name` arrive at the store first, if they do so in time.
+    async fn settle(&self, name: &str) -> Option<LaneRef> {
+        let lane = self.lanes.find(name)?;
+        let until = self.env.now().after(config::REPLY_TIMEOUT);
+        tokio::select! {
+            () = lane.settled() => {}
+            () = self.env.sleep_until(until) => {}
+        }
+        Some(lane)
     }
 
     /// Frees what `owner` holds although no guard of it is left here.
@@ -154,16 +181,15 @@ impl Engine {
         name: &Arc<str>,
         owner: Owner,
     ) -> Result<()> {
-        if let Some(lane) = self.lanes.find(name) {
-            lane.settled().await;
-            if lane.tenure().is_some_and(|tenure| tenure.owner == owner) {
-                let text = "this process holds it through a guard; unlock that";
-                return Err(Error::new(ErrorKind::NotHeld, text).about(kind, name));
-            }
+        let lane = self.settle(name).await;
+        if lane.and_then(|lane| lane.tenure()).is_some_and(|tenure| tenure.owner == owner) {
+            let text = "this process holds it through a guard; unlock that";
+            return Err(Error::new(ErrorKind::NotHeld, text).about(kind, name));
         }
         let claim = tell::last_step(name, owner);
-        match self.ask(|| self.store.release(&claim)).await? {
-            Released::NotHeld => {
+        let mut unsure = false;
+        match self.ask_unsure(|| self.store.release(&claim), &mut unsure).await? {
+            Released::NotHeld if !unsure => {
                 let text = format!("{owner} does not hold it");
                 Err(Error::new(ErrorKind::NotHeld, text).about(kind, name))
             }

@@ -172,11 +172,12 @@ fn pass_on(
     let next = state.queue.pop_front()?;
     let watched = next.lease.is_none();
     let lease = next.lease.unwrap_or(engine.watchdog_timeout);
-    let expires = tenure.vitals.expires().min(now.after(lease));
+    let expected = tenure.vitals.life().inherited(now, lease);
     let (kind, what) = (tenure.kind, tenure.what);
     let lane = tenure.lane.clone();
-    let heir = Tenure::begin(engine, lane, kind, what, next.owner, lease, expires, watched);
+    let heir = Tenure::begin(engine, lane, kind, what, next.owner, lease, expected, watched);
     state.seat(&heir, watched);
+    state.welcome(next.owner);
     state.burst += 1;
     Some((next.grant, Hold::new(heir, watched)))
 }
@@ -218,6 +219,15 @@ pub(super) fn disown(engine: &Arc<Engine>, lane: &LaneRef, owner: Owner, lease: 
     }));
 }
 
+/// A waiter has left the queue without the lock. If the store may have given it the lock all the same, take it back; but
+/// not while another attempt for it is under way, which would be taken back with it.
+pub(super) fn give_up(engine: &Arc<Engine>, lane: &LaneRef, waiter: &Waiter) {
+    if waiter.unsure && lane.state().trying != Some(waiter.ticket) {
+        let lease = waiter.lease.unwrap_or(engine.watchdog_timeout);
+        disown(engine, lane, waiter.owner, lease);
+    }
+}
+
 /// Ends every wait with this error.
 pub(super) fn fail_all(engine: &Arc<Engine>, lane: &LaneRef, error: &Error) {
     let waiters = std::mem::take(&mut lane.state().queue);
@@ -248,10 +258,7 @@ pub(super) fn trouble(engine: &Arc<Engine>, lane: &LaneRef, error: &Error) {
 
 fn fail(engine: &Arc<Engine>, lane: &LaneRef, waiters: VecDeque<Waiter>, error: &Error) {
     for waiter in waiters {
-        if waiter.unsure {
-            let lease = waiter.lease.unwrap_or(engine.watchdog_timeout);
-            disown(engine, lane, waiter.owner, lease);
-        }
+        give_up(engine, lane, &waiter);
         drop(waiter.grant.send(Grant::Failed(error.clone())));
     }
     lane.nudge.notify_one();

@@ -206,6 +206,7 @@ async fn shrink(engine: &Arc<Engine>, tenure: &Arc<Tenure>, depth: u32, receipts
             }
             told => {
                 // The count on the wire is for others to read; the truth about levels is the seat's.
+                tenure.reassure();
                 let mut state = tenure.lane.state();
                 if state.is_on_wire(tenure.owner) {
                     state.wire = Some((tenure.owner, depth));

@@ -170,6 +170,8 @@ pub(super) struct LaneState {
     pub(super) wire_until: Option<Moment>,
     pub(super) stepping: Option<Step>,
     pub(super) attempting: bool,
+    /// The waiter that the driver asks for now. If it leaves meanwhile, what became of it is the driver's to settle.
+    pub(super) trying: Option<u64>,
     pub(super) queue: VecDeque<Waiter>,
     next_ticket: u64,
     pub(super) driving: bool,
@@ -227,10 +229,15 @@ impl LaneState {
     pub(super) fn seat(&mut self, tenure: &Arc<Tenure>, watched: bool) -> Option<Arc<Tenure>> {
         let watched = u32::from(watched);
         let seat = Seat { tenure: tenure.clone(), depth: 1, watched, leaked: false };
-        // Those who wait under the same owner can come in beside it.
+        self.seat.replace(seat).map(|old| old.tenure)
+    }
+
+    /// Those who wait under the owner that has just come in can come in beside it. Not asked before whoever the seat
+    /// was won for has left the queue.
+    pub(super) fn welcome(&mut self, owner: Owner) {
         let mut at = 0;
         while at < self.queue.len() {
-            if self.queue[at].explicit && self.queue[at].owner == tenure.owner {
+            if self.queue[at].explicit && self.queue[at].owner == owner {
                 if let Some(waiter) = self.queue.remove(at) {
                     drop(waiter.grant.send(Grant::Again));
                 }
@@ -238,7 +245,6 @@ impl LaneState {
                 at += 1;
             }
         }
-        self.seat.replace(seat).map(|old| old.tenure)
     }
 
     /// The store has this for sure, until then at least.
@@ -304,12 +310,14 @@ impl Lane {
     /// The seat of a lost tenure falls vacant, and the next one may try.
     pub(super) fn vacate(&self, tenure: &Arc<Tenure>) {
         let mut state = self.state();
-        let receipts = if state.sits(tenure) {
-            state.wire = None;
-            (state.seat.take(), std::mem::take(&mut state.receipts))
-        } else {
+        if !state.sits(tenure) {
             return;
-        };
+        }
+        // If the store still has its predecessor, whoever is about to tell it otherwise frees that instead.
+        if state.is_on_wire(tenure.owner) {
+            state.wire = None;
+        }
+        let receipts = (state.seat.take(), std::mem::take(&mut state.receipts));
         drop(state);
         drop(receipts); // unanswered: whoever waits for one learns of the loss from the tenure
         self.announce();

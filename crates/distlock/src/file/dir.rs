@@ -52,16 +52,8 @@ impl Dir {
     pub(super) fn try_enter<'a>(&'a self, place: &'a Place) -> Result<Option<Inside<'a>>> {
         let path = self.file(&place.lock_file());
         let trouble = |cause: Errno| trouble("cannot lock", &path, cause.into());
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        // Opened anew each time: an open file that two threads or a fork share would let both in. Created only if it
-        // is missing: in a sticky directory the kernel refuses O_CREATE on another user's file.
-        let lock = match rustix::fs::open(&path, flags, Mode::empty()) {
-            Err(Errno::NOENT) => {
-                rustix::fs::open(&path, flags | OFlags::CREATE, Mode::from_raw_mode(0o666))
-            }
-            other => other,
-        };
-        let lock = lock.map_err(trouble)?;
+        // Opened anew each time: an open file that two threads or a fork share would let both in.
+        let lock = open_lock_file(&path).map_err(trouble)?;
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
@@ -111,20 +103,55 @@ impl Dir {
         Some((meta.ino(), meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()))
     }
 
+    /// Shows others that somebody here listens for a release at `place`.
+    pub(super) fn be_present(&self, place: &Place) -> Option<Presence> {
+        // It is a hint for others; we hear of releases with or without it.
+        let presence = Presence(open_lock_file(&self.file(&place.presence_file())).ok()?);
+        presence.renew();
+        Some(presence)
+    }
+
+    /// Whether others listen for a release at `place`, or at one that shares its lock file.
+    pub(super) fn others_are_present(&self, place: &Place, own: Option<&Presence>) -> bool {
+        let alone = |file: &OwnedFd| {
+            rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) != Err(Errno::AGAIN)
+        };
+        match own {
+            Some(own) => {
+                let alone = alone(&own.0);
+                own.renew(); // whichever way it went, the shared lock is gone
+                !alone
+            }
+            None => {
+                let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+                let path = self.file(&place.presence_file());
+                rustix::fs::open(path, flags, Mode::empty()).is_ok_and(|file| !alone(&file))
+            }
+        }
+    }
+
     /// The names of all files that may hold a state.
     pub(super) fn names(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
         let failed = |cause| trouble("cannot list", &self.path, cause);
         for file in fs::read_dir(&self.path).map_err(failed)? {
             // A name that is not UTF-8 is none of ours, and ours never begin with a dot.
-            if let Ok(name) = file.map_err(failed)?.file_name().into_string() {
-                if !name.starts_with('.') {
-                    names.push(name);
-                }
-            }
+            let name = file.map_err(failed)?.file_name().into_string();
+            names.extend(name.ok().filter(|name| !name.starts_with('.')));
         }
         names.sort_unstable();
         Ok(names)
+    }
+}
+
+/// A shared lock on a file that says "somebody here listens"; dropping it ends that.
+#[derive(Debug)]
+pub(super) struct Presence(OwnedFd);
+
+impl Presence {
+    /// Takes the lock again if it was lost to somebody who was just asking.
+    pub(super) fn renew(&self) {
+        let _ = rustix::fs::flock(&self.0, FlockOperation::NonBlockingLockShared);
     }
 }
 
@@ -174,6 +201,18 @@ impl Drop for Inside<'_> {
         if let Err(cause) = rustix::fs::flock(&self.lock, FlockOperation::Unlock) {
             tracing::warn!(target: "distlock", %cause, "cannot unlock; closing the file will");
         }
+    }
+}
+
+/// Opens a lock file. Creates it only if it is missing: in a sticky directory the kernel refuses O_CREATE on another
+/// user's file.
+fn open_lock_file(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    match rustix::fs::open(path, flags, Mode::empty()) {
+        Err(Errno::NOENT) => {
+            rustix::fs::open(path, flags | OFlags::CREATE, Mode::from_raw_mode(0o666))
+        }
+        other => other,
     }
 }
 

@@ -156,6 +156,11 @@ impl Store for FileStore {
             match claim.what {
                 What::Exclusive => {
                     let apply = |entry, now| exclusive::acquire(entry, claim, now);
+                    // A lock that is busy is seen from outside: those who wait do not get in the way of the holder.
+                    let seen = self.look(&claim.name, &Place::of(&claim.name))?;
+                    if let (_, busy @ Attempt::Busy { .. }) = apply(seen.entry, self.env.now()) {
+                        return Ok(busy);
+                    }
                     self.step(&claim.name, self.patience(), apply).await
                 }
             }
@@ -165,11 +170,12 @@ impl Store for FileStore {
     fn release<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Released>> {
         Box::pin(async move {
             let apply = |entry, now| exclusive::release(entry, claim, now);
-            let released = self.step(&claim.name, self.patience(), apply).await?;
-            if let Released::Freed { .. } = released {
-                self.watches.wake(&claim.name);
-            }
-            Ok(released)
+            Ok(match self.step(&claim.name, self.patience(), apply).await? {
+                Released::Freed { .. } => {
+                    Released::Freed { heard_by: self.watches.freed(&claim.name, &self.dir) }
+                }
+                other => other,
+            })
         })
     }
 
@@ -200,7 +206,7 @@ impl Store for FileStore {
     fn force<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
         Box::pin(async move {
             let entry = self.step(name, self.patience(), |entry, _| (None, entry)).await?;
-            self.watches.wake(name);
+            self.watches.freed(name, &self.dir);
             Ok(self.snapshot(name, entry))
         })
     }

@@ -38,6 +38,11 @@ impl Place {
         format!(".lock-{:02}", self.stripe)
     }
 
+    /// The file by which those who listen are known.
+    pub(super) fn presence_file(&self) -> String {
+        format!(".wait-{:02}", self.stripe)
+    }
+
     /// Where the next state is prepared. One per lock file, so a writer that is killed leaves at most this one behind,
     /// and the next writer replaces it.
     pub(super) fn draft_file(&self) -> String {
@@ -123,7 +128,7 @@ mod tests {
         let mut names: Vec<String> = [
             "a", "A", "a/b", "a%2Fb", "a%2fb", "..", ".", ".a", "%2Ea", "%2E.", "a.b", "a b", "a\0b",
             "a%00b", "a\nb", "ä", "a\u{308}", "日本", "%", "%%", "%25", "-", "_", "{a}", "\u{1f512}",
-            ".lock-00", ".next-00", "a\r\nname b",
+            ".lock-00", ".wait-00", "a\r\nname b",
         ]
         .map(String::from)
         .into();

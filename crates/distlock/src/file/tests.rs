@@ -1,3 +1,5 @@
+mod listen;
+
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -265,43 +267,6 @@ async fn a_stopped_process_inside_costs_a_bounded_wait() {
     assert!(began.elapsed() >= REPLY_TIMEOUT && began.elapsed() < 3 * REPLY_TIMEOUT);
     drop(inside);
     assert_eq!(store.acquire(&claim("k")).await.unwrap(), ACQUIRED);
-}
-
-#[tokio::test]
-async fn listeners_hear_other_stores_and_end_with_the_last_of_them() {
-    let temp = Temp::new();
-    let (here, there) = (temp.store(), temp.store());
-    let a = claim("k");
-    there.acquire(&a).await.unwrap();
-    let mut one = here.listen(&a).await.unwrap();
-    let mut two = here.listen(&a).await.unwrap();
-    assert_eq!(here.watches.len(), 1, "one task serves both");
-    there.release(&at_depth(&a, 0)).await.unwrap();
-    tokio::time::timeout(Duration::from_secs(5), async { (one.heard().await, two.heard().await) })
-        .await
-        .expect("the release is heard");
-    drop(one);
-    assert_eq!(here.watches.len(), 1);
-    drop(two);
-    let gone = async {
-        while here.watches.len() > 0 {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(5), gone).await.expect("nothing is left");
-}
-
-#[tokio::test(start_paused = true)]
-async fn own_releases_are_heard_at_once() {
-    let temp = Temp::new();
-    let store = temp.store_in_virtual_time();
-    let a = claim("k");
-    store.acquire(&a).await.unwrap();
-    let mut listener = store.listen(&a).await.unwrap();
-    let began = tokio::time::Instant::now();
-    store.release(&at_depth(&a, 0)).await.unwrap();
-    listener.heard().await;
-    assert_eq!(began.elapsed(), Duration::ZERO);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,12 +8,15 @@ use std::time::Duration;
 use crate::env::Env;
 use crate::store::{Listener, Topic};
 
-use super::dir::Dir;
+use super::dir::{Dir, Presence};
 use super::name::Place;
 
-/// How often a state file is looked at while somebody waits: one `stat`, a microsecond, so even a hundred waited-for
-/// names cost less than a hundredth of a core, and a person does not notice the delay.
-const PERIOD: Duration = Duration::from_millis(20);
+/// How soon after a change a state file is looked at again: a busy lock may be free for two milliseconds only.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// How often at least. A look is one `stat`, some microseconds, so a waiter costs a thousandth of a core, and a person
+/// does not notice the delay.
+const LONGEST: Duration = Duration::from_millis(20);
 
 /// The watched names of one store.
 #[derive(Debug, Default)]
@@ -23,6 +26,7 @@ pub(super) struct Watches(Mutex<HashMap<Arc<str>, Weak<Watch>>>);
 struct Watch {
     name: Arc<str>,
     topic: Arc<Topic>,
+    presence: Option<Presence>,
     registry: Arc<Watches>,
 }
 
@@ -39,24 +43,33 @@ impl Watches {
             return Listener::new(watch.topic.clone(), watch);
         }
         let topic = Arc::<Topic>::default();
-        let watch =
-            Arc::new(Watch { name: name.clone(), topic: topic.clone(), registry: self.clone() });
+        let place = Place::of(name);
+        let watch = Arc::new(Watch {
+            name: name.clone(),
+            topic: topic.clone(),
+            presence: dir.be_present(&place),
+            registry: self.clone(),
+        });
         names.insert(name.clone(), Arc::downgrade(&watch));
         drop(names);
-        let task = look(Arc::downgrade(&watch), dir.clone(), env.clone(), Place::of(name).file);
+        let task = look(Arc::downgrade(&watch), dir.clone(), env.clone(), place.file);
         env.spawn_apart(Box::pin(task));
         Listener::new(topic, watch)
     }
 
-    /// Wakes this process's listeners at once, without waiting for their task to look.
-    pub(super) fn wake(&self, name: &str) {
+    /// The lock was freed: wakes this process's listeners at once, without waiting for their task to look. Returns how
+    /// many listen as far as one can tell: one for all who are here, one for all who are elsewhere.
+    pub(super) fn freed(&self, name: &str, dir: &Dir) -> u32 {
         let names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let watch = names.get(name).and_then(Weak::upgrade);
         // Unlocked first: dropping the last reference locks again.
         drop(names);
-        if let Some(watch) = watch {
+        if let Some(watch) = &watch {
             watch.topic.wake();
         }
+        let own = watch.as_ref().and_then(|watch| watch.presence.as_ref());
+        let elsewhere = dir.others_are_present(&Place::of(name), own);
+        u32::from(watch.is_some()) + u32::from(elsewhere)
     }
 
     #[cfg(test)]
@@ -73,13 +86,17 @@ fn look(
     file: String,
 ) -> impl Future<Output = ()> + Send {
     let mut seen = dir.trace(&file);
+    let mut pause = SHORTEST;
     async move {
         loop {
-            env.sleep_until(env.now().after(PERIOD)).await;
+            env.sleep_until(env.now().after(pause)).await;
             let Some(watch) = watch.upgrade() else { return };
+            watch.presence.as_ref().inspect(|presence| presence.renew());
+            pause = (pause * 2).min(LONGEST);
             let now = dir.trace(&file);
-            if now != seen {
-                seen = now;
+            // Also as long as it is free: it may have been taken and freed again between two looks.
+            if now.is_none() || now != seen {
+                (seen, pause) = (now, SHORTEST);
                 watch.topic.wake();
             }
         }

@@ -1,0 +1,36 @@
+//! `distlock ls`: the locks that are held.
+
+use crate::duration;
+use crate::exit::{Exit, Failure};
+use crate::plan::Ls;
+use crate::print;
+
+pub(super) async fn ls(plan: Ls) -> Result<Exit, Failure> {
+    let locks = plan.store.connect(None).await?;
+    let list = locks.list(&plan.names).await?;
+    if plan.json {
+        let list: Vec<_> = list.iter().map(super::json_of).collect();
+        print::out(&format!("{}\n", serde_json::Value::from(list)));
+        return Ok(Exit::Done);
+    }
+    if list.is_empty() {
+        print::complain("no lock is held");
+        return Ok(Exit::Done);
+    }
+    let mut rows = vec![["NAME", "KIND", "OWNER", "DEPTH", "TTL"].map(String::from).to_vec()];
+    for lock in &list {
+        for holder in &lock.holders {
+            rows.push(vec![
+                print::name(&lock.name),
+                "mutex".to_owned(),
+                print::name(&holder.owner),
+                holder.depth.to_string(),
+                lock.ttl.map(duration::show).unwrap_or_default(),
+            ]);
+        }
+    }
+    let table = print::table(&rows);
+    let (head, body) = table.split_once('\n').unwrap_or((&table, ""));
+    print::out(&format!("{}\n{body}", print::Paint::stdout().head(head)));
+    Ok(Exit::Done)
+}

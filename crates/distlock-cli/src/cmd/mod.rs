@@ -1,0 +1,66 @@
+//! The commands.
+
+mod demo;
+mod ls;
+mod run;
+mod show;
+mod unlock;
+
+use std::future::Future;
+use std::time::Duration;
+
+use distlock::Locks;
+use distlock::store::Snapshot;
+use serde_json::{Value, json};
+use tokio::runtime::Builder;
+
+use crate::exit::{Exit, Failure};
+use crate::plan::Plan;
+
+/// Carries out the plan.
+pub(crate) fn run(plan: Plan) -> Result<Exit, Failure> {
+    match plan {
+        // One thread: what is started must be started by the main thread, and only one thing is.
+        Plan::Run(plan) => on(Builder::new_current_thread(), run::run(plan)),
+        Plan::Ls(plan) => on(Builder::new_current_thread(), ls::ls(plan)),
+        Plan::Show(plan) => on(Builder::new_current_thread(), show::show(plan)),
+        Plan::Unlock(plan) => on(Builder::new_current_thread(), unlock::unlock(plan)),
+        Plan::Demo(plan) => on(Builder::new_multi_thread(), demo::demo(plan)),
+    }
+}
+
+fn on(
+    mut runtime: Builder,
+    work: impl Future<Output = Result<Exit, Failure>>,
+) -> Result<Exit, Failure> {
+    let runtime = runtime.enable_all().build();
+    let runtime = runtime.map_err(|cause| Failure::System("start", cause))?;
+    let exit = runtime.block_on(work);
+    // Name look-ups and other blocking work that may still be under way must not keep us.
+    runtime.shutdown_background();
+    exit
+}
+
+/// How long a program that is on its way out waits for the store to hear of it.
+const FAREWELL: Duration = Duration::from_secs(3);
+
+/// Releases what is still held, unless the store takes too long: then the leases do it.
+async fn close(locks: &Locks) {
+    drop(tokio::time::timeout(FAREWELL, locks.close()).await);
+}
+
+/// A lock as JSON; a stable schema.
+fn json_of(lock: &Snapshot) -> Value {
+    let holders: Vec<Value> = lock
+        .holders
+        .iter()
+        .map(|holder| json!({ "owner": holder.owner, "depth": holder.depth }))
+        .collect();
+    json!({
+        "name": &*lock.name,
+        "kind": "mutex",
+        "held": lock.is_held(),
+        "holders": holders,
+        "ttl_ms": lock.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
+    })
+}

@@ -1,0 +1,141 @@
+//! How it went, as exit codes: every code this program chooses is chosen here.
+
+use std::fmt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitCode, ExitStatus};
+
+use distlock::{Error, ErrorKind};
+
+/// The codes, for `--help`. Those of failures are the ones of `sysexits.h`.
+pub(crate) const CODES: &str = "\
+Exit codes of `run`: the command's own, or
+  64     wrong usage
+  65     something that is not a lock stands under the name
+  69     the store cannot be reached
+  70     the lock was lost, and the command stopped
+  71     the system gave no process or no thread
+  75     the lock was not free in time
+  126    the command cannot be executed
+  127    the command was not found
+  128+n  signal n ended the command, or the wait for the lock";
+
+/// Every way to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// All went well.
+    Done,
+    /// The demonstration did not come out exact.
+    Inexact,
+    /// The arguments, the URL or the name cannot be used.
+    Usage,
+    /// Something that is not a lock stands under the name.
+    Conflict,
+    /// The store cannot be reached.
+    Unavailable,
+    /// The lock was lost.
+    Lost,
+    /// The system denied a process, a thread, a signal handler.
+    System,
+    /// The lock was not free in time.
+    NotAcquired,
+    /// The command cannot be executed.
+    NotExecutable,
+    /// There is no such command.
+    NotFound,
+    /// A signal ended the wait for the lock.
+    Signal(i32),
+    /// The command ended.
+    Command(ExitStatus),
+}
+
+impl Exit {
+    fn code(self) -> u8 {
+        match self {
+            Exit::Done => 0,
+            Exit::Inexact => 1,
+            Exit::Usage => 64,
+            Exit::Conflict => 65,
+            Exit::Unavailable => 69,
+            Exit::Lost => 70,
+            Exit::System => 71,
+            Exit::NotAcquired => 75,
+            Exit::NotExecutable => 126,
+            Exit::NotFound => 127,
+            Exit::Signal(signal) => 128u8.saturating_add(signal as u8),
+            Exit::Command(status) => match (status.code(), status.signal()) {
+                (Some(code), _) => code as u8,
+                (None, Some(signal)) => Exit::Signal(signal).code(),
+                (None, None) => Exit::System.code(),
+            },
+        }
+    }
+
+    /// What the argument parser's verdict means: `--help` and `--version` are not errors.
+    pub(crate) fn of_usage(error: &clap::Error) -> Exit {
+        if error.use_stderr() { Exit::Usage } else { Exit::Done }
+    }
+
+    /// What the library's error means.
+    pub(crate) fn of(error: &Error) -> Exit {
+        use ErrorKind::*;
+        match error.kind() {
+            WaitTimeout => Exit::NotAcquired,
+            NotHeld | Lost => Exit::Lost,
+            InvalidName | InvalidDuration | Config | Unsupported => Exit::Usage,
+            Conflict => Exit::Conflict,
+            _ => Exit::Unavailable,
+        }
+    }
+
+    /// Why a command could not be executed.
+    pub(crate) fn of_exec(error: &std::io::Error) -> Exit {
+        match error.kind() {
+            std::io::ErrorKind::NotFound => Exit::NotFound,
+            _ => Exit::NotExecutable,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit.code())
+    }
+}
+
+/// Why a command of ours did not get to its end.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The arguments do not make sense together.
+    Usage(String),
+    /// The library said so.
+    Locks(Error),
+    /// The system said so; the words say what was tried.
+    System(&'static str, std::io::Error),
+}
+
+impl Failure {
+    /// The way to end that it leads to.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Failure::Usage(_) => Exit::Usage,
+            Failure::Locks(error) => Exit::of(error),
+            Failure::System(..) => Exit::System,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Usage(message) => f.write_str(message),
+            Failure::Locks(error) => error.fmt(f),
+            Failure::System(what, cause) => write!(f, "cannot {what}: {cause}"),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Locks(error)
+    }
+}

@@ -1,0 +1,137 @@
+//! What goes to the terminal, and what must not.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write as _};
+
+/// Writes to standard output. A reader that left early (`distlock ls | head`) is not an error.
+pub(crate) fn out(text: &str) {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Says something on standard error, under our name.
+pub(crate) fn complain(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "distlock: {}", redact(text));
+}
+
+/// Prints what the argument parser has to say: help, the version, or what is wrong.
+pub(crate) fn usage(error: &clap::Error) {
+    if !error.use_stderr() {
+        // Clap knows whether it writes to a terminal; a reader that left early is not an error here either.
+        let _ = error.print();
+        return;
+    }
+    let text = error.render();
+    let shown = if io::stderr().is_terminal() { text.ansi().to_string() } else { text.to_string() };
+    // It quotes arguments, and a URL in the wrong place is one.
+    let _ = write!(io::stderr().lock(), "{}", redact(&shown));
+}
+
+/// A name as it may be printed: one that holds control characters must not be able to forge lines or colours.
+pub(crate) fn name(name: &str) -> String {
+    let mut shown = String::with_capacity(name.len());
+    for c in name.chars() {
+        match c {
+            '"' | '\'' => shown.push(c),
+            c => shown.extend(c.escape_debug()),
+        }
+    }
+    shown
+}
+
+/// The text with the user and password of every URL in it masked.
+pub(crate) fn redact(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find("://") {
+        let (before, after) = rest.split_at(start + 3);
+        shown.push_str(before);
+        // A password may hold anything, even an `@`: everything up to the last one before white space is masked.
+        let end = after.find(char::is_whitespace).unwrap_or(after.len());
+        match after[..end].rfind('@') {
+            Some(at) => {
+                shown.push_str("***");
+                rest = &after[at..];
+            }
+            None => rest = after,
+        }
+    }
+    shown + rest
+}
+
+/// Colours, if somebody is there to see them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Paint(bool);
+
+impl Paint {
+    /// Paints for standard output: only on a terminal, and not if the user asked for none (no-color.org).
+    pub(crate) fn stdout() -> Paint {
+        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Paint(!unwanted && io::stdout().is_terminal())
+    }
+
+    pub(crate) fn good(self, text: &str) -> String {
+        self.paint("32", text)
+    }
+
+    pub(crate) fn bad(self, text: &str) -> String {
+        self.paint("31", text)
+    }
+
+    pub(crate) fn head(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.0 { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+/// Lines of cells, each column as wide as its widest cell.
+pub(crate) fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+    };
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            let _ = write!(line, "{cell:width$}  ");
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_forge_terminal_output() {
+        assert_eq!(name("orders:42/ä \"x\""), "orders:42/ä \"x\"");
+        assert_eq!(name("a\nb\u{1b}[31m\u{202e}\\"), "a\\nb\\u{1b}[31m\\u{202e}\\\\");
+    }
+
+    #[test]
+    fn passwords_are_masked_wherever_they_stand() {
+        let cases = [
+            ("cannot reach redis://me:p@ss@host:1/0 now", "cannot reach redis://***@host:1/0 now"),
+            ("rediss://:secret@a, redis://b", "rediss://***@a, redis://b"),
+            ("redis://a:b@c redis://d:e@f", "redis://***@c redis://***@f"),
+            ("file:/dir me@host ://", "file:/dir me@host ://"),
+        ];
+        for (text, shown) in cases {
+            assert_eq!(redact(text), shown);
+        }
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        let rows = [vec!["NAME".into(), "TTL".into()], vec!["ä".into(), "1 s".into()]];
+        assert_eq!(table(&rows), "NAME  TTL\nä     1 s\n");
+    }
+}

@@ -1,0 +1,190 @@
+//! What `distlock run` promises when something goes wrong while the command runs.
+
+mod support;
+
+use std::process::Child;
+
+use rustix::process::Signal;
+use support::{Bench, await_exit, await_handlers, code, is_alive, kill, pid_in, wait_until};
+
+/// A command that is there until it is told to end.
+const FOR_EVER: &str = "while :; do sleep 0.02; done";
+
+#[test]
+fn two_runs_of_one_lock_exclude_each_other() {
+    let bench = Bench::new();
+    // `mkdir` fails if another is inside; the count is lost if another counts at the same time.
+    let script = "mkdir inside || exit 99; n=$(cat count 2>/dev/null || echo 0); echo $((n+1)) > count; rmdir inside";
+    let mut runs: Vec<Child> =
+        (0..10).map(|_| bench.run(&[], "x", script).spawn().unwrap()).collect();
+    for run in &mut runs {
+        assert_eq!(await_exit(run).code(), Some(0));
+    }
+    assert_eq!(bench.await_file("count"), "10\n");
+}
+
+#[test]
+fn signals_reach_the_command_and_its_answer_is_ours() {
+    for (signal, word) in [(Signal::TERM, "TERM"), (Signal::INT, "INT"), (Signal::HUP, "HUP")] {
+        let bench = Bench::new();
+        let script = format!("trap 'echo {word} > got; exit 3' {word}; echo > ready; {FOR_EVER}");
+        let mut run = bench.run(&[], "x", &script).spawn().unwrap();
+        bench.await_file("ready");
+        kill(&run, signal);
+        assert_eq!(await_exit(&mut run).code(), Some(3));
+        assert_eq!(bench.await_file("got").trim(), word);
+        assert!(!bench.is_held("x"));
+    }
+}
+
+#[test]
+fn a_signal_ends_everything_that_the_command_started() {
+    let bench = Bench::new();
+    let script = format!("sh -c 'echo $$ > pid; {FOR_EVER}' & wait");
+    let mut run = bench.run(&[], "x", &script).spawn().unwrap();
+    let inner = pid_in(&bench.await_file("pid"));
+    kill(&run, Signal::TERM);
+    assert_eq!(await_exit(&mut run).code(), Some(143));
+    assert!(!is_alive(inner));
+    assert!(!bench.is_held("x"));
+}
+
+#[test]
+fn a_second_signal_kills_a_command_that_does_not_listen() {
+    let bench = Bench::new();
+    let script = format!("trap 'echo > got' TERM; echo > ready; {FOR_EVER}");
+    let mut run = bench.run(&[], "x", &script).spawn().unwrap();
+    bench.await_file("ready");
+    kill(&run, Signal::TERM);
+    bench.await_file("got");
+    assert!(bench.is_held("x"), "it is still at work");
+    kill(&run, Signal::TERM);
+    assert_eq!(await_exit(&mut run).code(), Some(137));
+    assert!(!bench.is_held("x"));
+}
+
+#[test]
+fn a_signal_while_waiting_ends_the_wait_and_leaves_nothing() {
+    let bench = Bench::new();
+    let mut holder = bench.run(&[], "x", &format!("echo > ready; {FOR_EVER}")).spawn().unwrap();
+    bench.await_file("ready");
+    for (signal, expected) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
+        let mut waiter = bench.run(&[], "x", "echo > never").spawn().unwrap();
+        await_handlers(&waiter);
+        kill(&waiter, signal);
+        assert_eq!(await_exit(&mut waiter).code(), Some(expected));
+    }
+    kill(&holder, Signal::TERM);
+    await_exit(&mut holder);
+    assert!(!bench.is_held("x"));
+    assert!(!bench.path("never").exists());
+}
+
+#[test]
+fn what_was_ignored_for_us_stays_ignored_for_the_command() {
+    let bench = Bench::new();
+    let mut nohup = std::process::Command::new("sh");
+    nohup.args(["-c", "trap '' HUP; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_distlock")]);
+    nohup.args(["run", "x", "--", "sh", "-c", "echo > ready; read line; exit 5"]);
+    nohup.current_dir(bench.path("")).env("DISTLOCK_URL", bench.url());
+    let mut run = nohup.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    bench.await_file("ready");
+    kill(&run, Signal::HUP);
+    drop(run.stdin.take());
+    assert_eq!(await_exit(&mut run).code(), Some(5));
+}
+
+#[test]
+fn a_command_that_outlasts_its_lease_is_ended_before_the_lease_is() {
+    let bench = Bench::new();
+    // It notes when it is asked to end, disregards it, and goes on noting until it is killed.
+    let script = "trap 'date +%s%N > asked' TERM; date +%s%N > began;
+        while :; do date +%s%N >> beats; sleep 0.01; done";
+    let mut run = bench.run(&["--lease", "2s"], "x", script).spawn().unwrap();
+    let began = nanos(&bench.await_file("began"));
+    // Whoever comes next gets the lock only when the first command is gone.
+    let mut next = bench.run(&["--wait", "20s"], "x", "date +%s%N > next").spawn().unwrap();
+    assert_eq!(await_exit(&mut run).code(), Some(70));
+    assert_eq!(await_exit(&mut next).code(), Some(0));
+
+    let beats = bench.await_file("beats");
+    let last = beats.lines().rfind(|line| line.len() > 12).map(nanos).unwrap();
+    let asked = nanos(&bench.await_file("asked"));
+    let next = nanos(&bench.await_file("next"));
+    assert!(last < began + 2_000_000_000, "it ran for {} ns", last - began);
+    assert!(last < next, "two were inside");
+    assert!(last > asked + 200_000_000, "it had {} ns to end in good order", last - asked);
+}
+
+fn nanos(text: &str) -> u64 {
+    text.trim().parse().expect("a number")
+}
+
+#[test]
+fn a_command_that_ends_when_asked_is_still_70() {
+    let bench = Bench::new();
+    let script = format!("trap 'echo > got; exit 0' TERM; {FOR_EVER}");
+    assert_eq!(code(bench.run(&["--lease", "3s"], "x", &script)), 70);
+    bench.await_file("got");
+    assert!(!bench.is_held("x"));
+}
+
+#[test]
+fn a_lock_taken_by_force_ends_the_command() {
+    let bench = Bench::new();
+    let script = format!("trap 'echo > got; exit 0' TERM; echo > ready; {FOR_EVER}");
+    let mut run = bench.run(&["--watchdog", "3s"], "x", &script).spawn().unwrap();
+    bench.await_file("ready");
+    assert_eq!(code(bench.distlock(["unlock", "--force", "x"])), 0);
+    assert_eq!(await_exit(&mut run).code(), Some(70));
+    bench.await_file("got");
+}
+
+#[test]
+fn a_renewed_lock_outlives_its_timeout() {
+    let bench = Bench::new();
+    let mut run = bench.run(&["--watchdog", "1s"], "x", "sleep 3; echo > done").spawn().unwrap();
+    assert_eq!(await_exit(&mut run).code(), Some(0));
+    bench.await_file("done");
+}
+
+#[test]
+fn a_command_and_what_it_started_die_with_a_killed_distlock() {
+    let bench = Bench::new();
+    let script = format!("sh -c 'echo $$ > inner; {FOR_EVER}' & echo $$ > pid; wait");
+    let mut run = bench.run(&[], "x", &script).spawn().unwrap();
+    let command = pid_in(&bench.await_file("pid"));
+    let inner = pid_in(&bench.await_file("inner"));
+    assert!(is_alive(command) && is_alive(inner));
+    kill(&run, Signal::KILL);
+    await_exit(&mut run);
+    wait_until("the command's death", || !is_alive(command) && !is_alive(inner));
+}
+
+#[test]
+fn what_a_command_leaves_in_the_background_stays_there() {
+    let bench = Bench::new();
+    let script = format!("sh -c 'echo $$ > inner; {FOR_EVER}' >/dev/null 2>&1 & read line < fifo");
+    let made = std::process::Command::new("mkfifo").arg(bench.path("fifo")).status().unwrap();
+    assert!(made.success());
+    let mut run = bench.run(&[], "x", &script).spawn().unwrap();
+    let inner = pid_in(&bench.await_file("inner"));
+    std::fs::write(bench.path("fifo"), "go\n").unwrap();
+    assert_eq!(await_exit(&mut run).code(), Some(0));
+    assert!(is_alive(inner) && !bench.is_held("x"));
+    let inner = rustix::process::Pid::from_raw(inner as i32).unwrap();
+    rustix::process::kill_process(inner, Signal::KILL).unwrap();
+}
+
+#[test]
+fn a_distlock_that_was_stopped_too_long_ends_the_command_when_it_wakes() {
+    let bench = Bench::new();
+    let script = format!("echo $$ > pid; {FOR_EVER}");
+    let mut run = bench.run(&["--watchdog", "400ms"], "x", &script).spawn().unwrap();
+    let command = pid_in(&bench.await_file("pid"));
+    kill(&run, Signal::STOP);
+    wait_until("the lease's end", || !bench.is_held("x"));
+    kill(&run, Signal::CONT);
+    assert_eq!(await_exit(&mut run).code(), Some(70));
+    assert!(!is_alive(command));
+}

@@ -1,0 +1,130 @@
+//! A directory of locks and the real binary to use it with.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+
+/// Longer than anything takes; only a hang gets there.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A directory of its own for one test, gone when the test is.
+pub(crate) struct Bench(PathBuf);
+
+impl Bench {
+    pub(crate) fn new() -> Bench {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("distlock-cli-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).unwrap();
+        Bench(path)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("file:{}", self.path("locks").display())
+    }
+
+    /// `distlock` with these arguments, on this directory's locks, in this directory.
+    pub(crate) fn distlock<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_distlock"));
+        command.args(args).current_dir(&self.0).env("DISTLOCK_URL", self.url());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// `distlock run … -- sh -c script`.
+    pub(crate) fn run(&self, options: &[&str], name: &str, script: &str) -> Command {
+        let command = [name, "--", "sh", "-c", script];
+        self.distlock(["run"].iter().chain(options).chain(&command).copied())
+    }
+
+    /// What `show --json` says about a lock.
+    pub(crate) fn show(&self, name: &str) -> serde_json::Value {
+        let output = output(self.distlock(["show", "--json", name]));
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    pub(crate) fn is_held(&self, name: &str) -> bool {
+        self.show(name)["held"].as_bool().unwrap()
+    }
+
+    /// Waits until the file is there with a whole line in it, and returns what is in it.
+    pub(crate) fn await_file(&self, name: &str) -> String {
+        let path = self.path(name);
+        wait_until(name, || fs::read_to_string(&path).is_ok_and(|text| text.ends_with('\n')));
+        fs::read_to_string(&path).unwrap()
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < until, "never: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Runs it to its end.
+pub(crate) fn output(mut command: Command) -> Output {
+    let mut child = command.spawn().unwrap();
+    await_exit(&mut child);
+    child.wait_with_output().unwrap()
+}
+
+pub(crate) fn code(command: Command) -> i32 {
+    let output = output(command);
+    output.status.code().unwrap_or_else(|| panic!("{output:?}"))
+}
+
+pub(crate) fn await_exit(child: &mut Child) -> ExitStatus {
+    let mut status = None;
+    wait_until("exit", || {
+        status = child.try_wait().unwrap();
+        status.is_some()
+    });
+    status.unwrap()
+}
+
+pub(crate) fn kill(child: &Child, signal: Signal) {
+    rustix::process::kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+pub(crate) fn pid_in(text: &str) -> u32 {
+    text.trim().parse().unwrap()
+}
+
+/// Whether the process runs; one that nobody has reaped yet does not.
+pub(crate) fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
+    let state = stat.ok().and_then(|stat| stat.rsplit_once(") ")?.1.chars().next());
+    !matches!(state, None | Some('Z' | 'X'))
+}
+
+/// Waits until the program catches SIGTERM: from then on a signal does not just kill it.
+pub(crate) fn await_handlers(child: &Child) {
+    let status = format!("/proc/{}/status", child.id());
+    wait_until("signal handlers", || {
+        let text = fs::read_to_string(&status).unwrap_or_default();
+        let mask = text.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+        mask & (1 << (Signal::TERM.as_raw() - 1)) != 0
+    });
+}
