@@ -56,11 +56,6 @@ impl Lanes {
         }
         lanes
     }
-
-    #[cfg(test)]
-    pub(super) fn is_empty(&self) -> bool {
-        self.all().is_empty()
-    }
 }
 
 /// A use of a lane; the last one to go takes the lane out of the map.

@@ -231,9 +231,14 @@ async fn renew_batch(store: Arc<dyn Store>, tenures: Vec<Arc<Tenure>>) {
     }
 }
 
-/// Asks the store whether it still has this hold.
+/// Asks the store whether it still has this hold, by renewing it: in full if that is the watchdog's to do, else for what
+/// is left of it.
 pub(super) async fn verify(tenure: &Arc<Tenure>) {
-    if let Some(renewal) = Renewal::begin(tenure, Duration::ZERO) {
+    let lease = match tenure.is_watched() {
+        true => tenure.engine.watchdog_timeout,
+        false => Duration::ZERO,
+    };
+    if let Some(renewal) = Renewal::begin(tenure, lease) {
         let claims = [renewal.claim.clone()];
         let sent = tenure.engine.env.now();
         let answer = tenure.engine.store.renew(&claims).await.pop().unwrap_or(Ok(false));

@@ -94,9 +94,13 @@ fn look(
             watch.presence.as_ref().inspect(|presence| presence.renew());
             pause = (pause * 2).min(LONGEST);
             let now = dir.trace(&file);
-            // Also as long as it is free: it may have been taken and freed again between two looks.
-            if now.is_none() || now != seen {
+            let free = now.is_none();
+            if free || now != seen {
                 (seen, pause) = (now, SHORTEST);
+            }
+            // As long as it is free: it may have been taken and freed again between two looks. A change alone is no
+            // release; most are renewals.
+            if free {
                 watch.topic.wake();
             }
         }
