@@ -183,10 +183,9 @@ const PERMISSIONS: [(&str, Option<&str>); 18] = [
 ];
 
 /// Does everything once; says where it failed.
-async fn use_everything(locks: &Locks) -> Result<(), (&'static str, Error)> {
+async fn use_everything(locks: &Locks, wait: Duration) -> Result<(), (&'static str, Error)> {
     let mutex = locks.mutex("app:k");
     let guard = mutex.lock().await.map_err(|e| ("lock", e))?;
-    let wait = Duration::from_millis(50);
     let waited = mutex.try_lock().wait(wait).await;
     let waited = waited.map(|got| assert!(got.is_none())).map_err(|e| ("wait", e));
     let inspected = mutex.is_locked().await.map(drop).map_err(|e| ("inspect", e));
@@ -209,7 +208,9 @@ async fn a_permission_that_is_missing_is_a_typed_error_and_leaves_no_lock_for_ev
         server.cli(&["SCRIPT", "FLUSH"]).await;
         let (permission, expected) = *PERMISSIONS.get(missing).unwrap_or(&("nothing", None));
         let locks = connect(&url, LONG).await;
-        let done = within(SOON, permission, use_everything(&locks)).await;
+        // Long enough to fail where it must, short where it will run to its end.
+        let wait = if expected == Some("wait") { 4 * SECOND } else { Duration::from_millis(50) };
+        let done = within(SOON, permission, use_everything(&locks, wait)).await;
         match done {
             // A script that needs a command only for a case that did not arise may succeed.
             Ok(()) => assert!(matches!(expected, None | Some("force")), "without {permission}"),
@@ -271,10 +272,9 @@ async fn a_replica_is_unavailable_and_nothing_is_written() {
     let link = ["--replicaof", "127.0.0.1", &port, "--repl-diskless-sync-delay", "0"];
     let replica = Server::builder(Flavor::Redis).args(link).start().await;
     let locks = connect(&replica.url(), LONG).await;
-    let mutex = locks.mutex("readonly");
     let (single, timed) = tokio::join!(
-        within(BOUND, "try_lock", mutex.try_lock()),
-        within(BOUND, "lock", mutex.lock().wait(Duration::from_millis(300))),
+        within(BOUND, "try_lock", locks.mutex("readonly-a").try_lock()),
+        within(BOUND, "lock", locks.mutex("readonly-b").lock().wait(SECOND / 2)),
     );
     for error in [single.unwrap_err(), timed.unwrap_err()] {
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
@@ -284,7 +284,23 @@ async fn a_replica_is_unavailable_and_nothing_is_written() {
     assert_clean(&primary, "").await;
     // Promoted, it serves.
     replica.cli(&["REPLICAOF", "NO", "ONE"]).await;
-    within(SOON, "lock", mutex.lock()).await.unwrap().unlock().await.unwrap();
+    let guard = within(SOON, "lock", locks.mutex("readonly-a").lock()).await.unwrap();
+    guard.unlock().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_wait_beside_somebody_elses_single_try_learns_of_the_outage_too() {
+    let server = Server::redis().await;
+    let locks = connect(&server.url(), LONG).await;
+    server.cli(&["CONFIG", "SET", "min-replicas-to-write", "1"]).await;
+    let mutex = locks.mutex("beside");
+    let (single, timed) = tokio::join!(
+        within(BOUND, "try_lock", mutex.try_lock()),
+        within(BOUND, "lock", mutex.lock().wait(SECOND / 2)),
+    );
+    for error in [single.unwrap_err(), timed.unwrap_err()] {
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    }
 }
 
 #[tokio::test]

@@ -60,7 +60,6 @@ mod tls {
         assert!(kinds.contains(&error.kind()), "{url}: {error:?}");
         assert!(!format!("{error} {error:?}").contains("canary"), "{error:?}");
         assert_eq!(server.calls("hello").await, 0, "{url}");
-        assert_eq!(server.calls("auth").await, 0, "{url}");
     }
 
     #[tokio::test]
