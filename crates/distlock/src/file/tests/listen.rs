@@ -61,3 +61,23 @@ async fn own_releases_are_heard_at_once_and_others_are_counted() {
     drop(other);
     assert_eq!(free().await, Released::Freed { heard_by: 0 });
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_wakes_nobody() {
+    let temp = Temp::new();
+    let store = temp.store_in_virtual_time();
+    let a = claim("k");
+    store.acquire(&a).await.unwrap();
+    let mut listener = store.listen(&a).await.unwrap();
+    let renewals = async {
+        for _ in 0..20 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            assert!(renewed(&store, &a).await);
+        }
+    };
+    tokio::select! {
+        // A holder that looks after its lock when it hears something would renew it for ever.
+        _ = listener.heard() => panic!("it is not free"),
+        () = renewals => {}
+    }
+}
