@@ -28,15 +28,11 @@ pub(crate) async fn run(bench: &mut Bench) {
                 }
             }
         }
+        if workload == "w3" { w3_rows(bench) } else { w4_rows(bench) }
     }
-    w3_rows(bench);
-    w4_rows(bench);
 }
 
 fn w3_rows(bench: &mut Bench) {
-    if !bench.wants("w3") {
-        return;
-    }
     let report = &mut bench.report;
     let (ours, alg) = ("w3.distlock.0ms", "w3.redisson-alg.0ms");
     report.compare(
@@ -61,9 +57,6 @@ fn w3_rows(bench: &mut Bench) {
 }
 
 fn w4_rows(bench: &mut Bench) {
-    if !bench.wants("w4") {
-        return;
-    }
     let report = &mut bench.report;
     let (ours, alg) = ("w4.distlock.0ms", "w4.redisson-alg.0ms");
     report.compare(

@@ -110,7 +110,8 @@ impl Redisson {
             let topic = raw::channel(name);
             let channel = self.subscribe(&topic).await?;
             let waited = self.wait(name, &owner, &channel).await;
-            self.unsubscribe(&topic, &channel).await?;
+            // Not waited for, as in Redisson.
+            tokio::spawn(self.clone().unsubscribe(topic, channel));
             waited?;
         }
         Ok(RedissonHeld { redisson: self.clone(), name: name.clone(), owner })
@@ -152,13 +153,13 @@ impl Redisson {
         Ok(channel)
     }
 
-    async fn unsubscribe(&self, topic: &str, channel: &Channel) -> Outcome<()> {
+    async fn unsubscribe(self, topic: String, channel: Arc<Channel>) {
         let mut users = channel.users.lock().await;
         *users -= 1;
         if *users == 0 {
-            self.0.listening.clone().unsubscribe(topic).await.map_err(words)?;
+            // If it fails the connection is gone, and with it the subscription.
+            let _ = self.0.listening.clone().unsubscribe(topic).await;
         }
-        Ok(())
     }
 }
 
