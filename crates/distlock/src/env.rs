@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::{Builder, Handle, RuntimeFlavor};
 
 /// An owned, sendable future; the shape every [`Store`](crate::store::Store) step has.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -74,7 +74,8 @@ pub trait Env: fmt::Debug + Send + Sync + 'static {
     /// Ends at `at`. Polled inside a task that this same [`Env`] or the caller's runtime runs.
     fn sleep_until(&self, at: Moment) -> BoxFuture<'static, ()>;
 
-    /// Runs `work` beside the caller: on the caller's runtime if there is one, else as [`Env::spawn_apart`].
+    /// Runs `work` beside the caller: on the caller's runtime if that has threads of its own, else as
+    /// [`Env::spawn_apart`].
     fn spawn(&self, work: BoxFuture<'static, ()>);
 
     /// Runs `work` where no shutdown of a caller's runtime can end it.
@@ -97,19 +98,32 @@ impl Env for System {
     }
 
     fn sleep_until(&self, at: Moment) -> BoxFuture<'static, ()> {
-        Box::pin(tokio::time::sleep(at.since(self.now())))
+        let sleep = at.since(self.now());
+        if Handle::try_current().is_ok() {
+            return Box::pin(tokio::time::sleep(sleep));
+        }
+        // Under another executor, or outside any: our own thread keeps the time.
+        match apart() {
+            Some(own) => {
+                let _inside = own.enter();
+                Box::pin(tokio::time::sleep(sleep))
+            }
+            None => Box::pin(std::future::pending()),
+        }
     }
 
     fn spawn(&self, work: BoxFuture<'static, ()>) {
         match Handle::try_current() {
-            Ok(here) => drop(here.spawn(work)),
-            Err(_) => self.spawn_apart(work),
+            // A runtime without threads of its own runs only while somebody blocks on it, and that may be never again.
+            Ok(here) if here.runtime_flavor() == RuntimeFlavor::MultiThread => {
+                drop(here.spawn(work));
+            }
+            _ => self.spawn_apart(work),
         }
     }
 
     fn spawn_apart(&self, work: BoxFuture<'static, ()>) {
-        static APART: OnceLock<Option<Handle>> = OnceLock::new();
-        spawn_on(APART.get_or_init(|| own_thread("distlock")), work);
+        spawn_on(apart(), work);
     }
 
     fn spawn_watchdog(&self, work: BoxFuture<'static, ()>) {
@@ -134,6 +148,12 @@ fn boot_time() -> Moment {
 fn boot_time() -> Moment {
     static ORIGIN: OnceLock<std::time::Instant> = OnceLock::new();
     Moment::from_origin(ORIGIN.get_or_init(std::time::Instant::now).elapsed())
+}
+
+/// The library's own thread for everything but the watchdog.
+fn apart() -> &'static Option<Handle> {
+    static APART: OnceLock<Option<Handle>> = OnceLock::new();
+    APART.get_or_init(|| own_thread("distlock"))
 }
 
 /// A runtime of one thread that lives as long as the process. `None` if the system gives no thread.

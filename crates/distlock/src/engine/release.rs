@@ -20,9 +20,9 @@ use crate::store::What;
 
 /// Lets go of one level and tells nobody.
 pub(super) fn let_go(tenure: Arc<Tenure>, watched: bool) {
-    let env = tenure.engine.env.clone();
+    let engine = tenure.engine.clone();
     if let Parting::Tell(stepping) = part(tenure, watched, None) {
-        detach::start(&env, tell(stepping));
+        detach::start(&engine, tell(stepping));
     }
 }
 
@@ -193,7 +193,7 @@ pub(super) fn revoke(tenure: &Arc<Tenure>) {
     let parting = tell_if_idle(&tenure.engine, &tenure.lane, state);
     drop(gone);
     if let Parting::Tell(stepping) = parting {
-        detach::start(&tenure.engine.env, tell(stepping));
+        detach::start(&tenure.engine, tell(stepping));
     }
 }
 

@@ -115,6 +115,10 @@ fn ready<'a, T: Send + 'a>(answer: T) -> BoxFuture<'a, T> {
 }
 
 impl Store for MemoryStore {
+    fn answers_at_once(&self) -> bool {
+        true
+    }
+
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Attempt>> {
         ready(Ok(self.step(&claim.name, |entry, now| exclusive::acquire(entry, claim, now)).0))
     }

@@ -29,6 +29,11 @@ use crate::error::Result;
 /// - A lock always has a time to live. Something without one under the name is a
 ///   [`Conflict`](crate::ErrorKind::Conflict), found before anything is written; so is something of another type.
 pub trait Store: Debug + Send + Sync + 'static {
+    /// Whether every step is answered when it is first polled, without a runtime.
+    fn answers_at_once(&self) -> bool {
+        false
+    }
+
     /// Takes the lock for `claim.owner` at `claim.depth`, or says how long the present holder may keep it.
     ///
     /// The time to live becomes `claim.lease`. At depth 2 and above the owner must hold it already; if it does not,

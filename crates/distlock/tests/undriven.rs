@@ -1,0 +1,90 @@
+//! Runtimes that nobody runs any more: what was begun on them is finished elsewhere.
+
+#![cfg(feature = "redis")]
+
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use distlock::Locks;
+use distlock_testkit::{Flavor, Server, assert_clean};
+use tokio::runtime::{Builder, Runtime};
+
+fn undriven() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn server() -> Server {
+    Server::builder(Flavor::Redis).start_blocking()
+}
+
+fn soon(is_so: impl Fn() -> bool, what: &str) {
+    for _ in 0..1000 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("not within ten seconds: {what}");
+}
+
+fn is_free(server: &Server, name: &str) -> bool {
+    let exists: redis::Value = server.try_cli_blocking(&["EXISTS", name]).unwrap();
+    exists == redis::Value::Int(0)
+}
+
+#[test]
+fn a_guard_dropped_at_the_end_of_block_on_is_released() {
+    let server = server();
+    let runtime = undriven();
+    let locks = runtime.block_on(Locks::connect(&server.url())).unwrap();
+    runtime.block_on(async {
+        let _guard = locks.mutex("k").lock().await.unwrap();
+    });
+    soon(|| is_free(&server, "k"), "released although the runtime stands still");
+    // And the next one need not wait for a lease.
+    let again = locks.mutex("k").lock().wait(Duration::from_secs(5)).blocking().unwrap();
+    again.unlock_blocking().unwrap();
+    undriven().block_on(assert_clean(&server, "k"));
+}
+
+#[test]
+fn a_waiter_elsewhere_does_not_depend_on_the_runtime_of_the_first() {
+    let server = server();
+    let runtime = undriven();
+    let locks = runtime.block_on(Locks::connect(&server.url())).unwrap();
+    let other = Locks::connect_blocking(&server.url()).unwrap();
+    let theirs = other.mutex("k").lock().blocking().unwrap();
+    // The first waiter of this process starts its driver; then its runtime goes away with the waiter in it.
+    let waiter = runtime.spawn(locks.mutex("k").lock().into_future());
+    runtime.block_on(async { tokio::time::sleep(Duration::from_millis(50)).await });
+    let mutex = locks.mutex("k");
+    let second = std::thread::spawn(move || mutex.lock().blocking());
+    waiter.abort();
+    drop(runtime);
+    theirs.unlock_blocking().unwrap();
+    second.join().unwrap().unwrap().unlock_blocking().unwrap();
+    undriven().block_on(assert_clean(&server, "k"));
+}
+
+#[test]
+fn an_acquisition_abandoned_with_its_runtime_falls_back_by_itself() {
+    let server = server();
+    let runtime = undriven();
+    let locks = runtime.block_on(Locks::connect(&server.url())).unwrap();
+    for polls in 0..4 {
+        runtime.block_on(async {
+            let mut acquiring = locks.mutex("k").lock().into_future();
+            for _ in 0..polls {
+                let once = std::future::poll_fn(|cx| {
+                    std::task::Poll::Ready(acquiring.as_mut().poll(cx).is_ready())
+                });
+                if once.await {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+        });
+        soon(|| is_free(&server, "k"), "nothing stays behind");
+    }
+    undriven().block_on(assert_clean(&server, "k"));
+}
