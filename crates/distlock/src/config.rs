@@ -60,6 +60,10 @@ pub(crate) const PASS_PACE: Duration = Duration::from_millis(1);
 /// holders are done before a subscription would be.
 pub(crate) const LOCAL_PATIENCE: Duration = Duration::from_millis(10);
 
+/// How many callers of one `Locks` ask the store at once. A crowd beyond that would only wait for each other's replies, and
+/// each of them with its command in memory.
+pub(crate) const ASKERS: usize = 1024;
+
 /// The first and the longest pause between attempts while a store cannot be reached.
 pub(crate) const RETRY_FIRST: Duration = Duration::from_millis(10);
 /// See [`RETRY_FIRST`].

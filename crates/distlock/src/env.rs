@@ -7,6 +7,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
+use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -18,50 +19,55 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A point on an [`Env`]'s clock, counted from an origin that is the same for the whole process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Moment(u64);
+pub struct Moment(NonZeroU64);
 
 impl Moment {
     /// Later than anything that will happen.
-    pub const NEVER: Moment = Moment(u64::MAX);
+    pub const NEVER: Moment = Moment(NonZeroU64::MAX);
 
     /// The moment this long after the clock's origin.
     pub fn from_origin(d: Duration) -> Moment {
-        Moment(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX))
+        Moment::from_nanos(nanos(d))
     }
 
     /// This moment plus `d`; [`Moment::NEVER`] instead of an overflow.
     #[must_use]
     pub fn after(self, d: Duration) -> Moment {
-        Moment(self.0.saturating_add(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)))
+        Moment(self.0.saturating_add(nanos(d)))
     }
 
     /// This moment minus `d`; the origin instead of an underflow.
     #[must_use]
     pub fn before(self, d: Duration) -> Moment {
-        Moment(self.0.saturating_sub(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)))
+        Moment::from_nanos(self.0.get().saturating_sub(nanos(d)))
     }
 
     /// How long after `earlier` this is; zero if it is not later.
     pub fn since(self, earlier: Moment) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+        Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
     }
 
     /// Nanoseconds since the origin, for keeping a moment in an atomic.
     pub fn as_nanos(self) -> u64 {
-        self.0
+        self.0.get()
     }
 
     /// The inverse of [`Moment::as_nanos`].
     pub fn from_nanos(nanos: u64) -> Moment {
-        Moment(nanos)
+        // The origin itself is a nanosecond late, so that an optional moment is no larger than a moment.
+        Moment(NonZeroU64::new(nanos).unwrap_or(NonZeroU64::MIN))
     }
+}
+
+fn nanos(d: Duration) -> u64 {
+    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl fmt::Debug for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Moment::NEVER => f.write_str("never"),
-            Moment(n) => write!(f, "{:?}", Duration::from_nanos(n)),
+            Moment(n) => write!(f, "{:?}", Duration::from_nanos(n.get())),
         }
     }
 }

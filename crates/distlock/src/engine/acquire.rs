@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{SemaphorePermit, oneshot};
 
 use super::attempt::{Lead, Tried, attempt, reenter};
 use super::detach::Detached;
@@ -124,8 +124,13 @@ async fn enter(engine: &Arc<Engine>, ask: &Ask, start: Moment) -> Result<Option<
     let patience = deadline.max(start.after(config::COMMAND_TIMEOUT));
     let lane = engine.lanes.get(&ask.name);
     loop {
+        let turn = match engine.askers.try_acquire() {
+            Ok(turn) => turn,
+            Err(_) => Box::pin(crowded(engine, patience)).await?,
+        };
         let place = match way(engine, &lane, ask)? {
             Way::Settle => {
+                drop(turn);
                 Box::pin(settle(engine, &lane, patience)).await?;
                 continue;
             }
@@ -148,6 +153,7 @@ async fn enter(engine: &Arc<Engine>, ask: &Ask, start: Moment) -> Result<Option<
             }
             Way::Queue(place) => place,
         };
+        drop(turn);
         if place.drives {
             drive::start(engine, lane.clone(), ask);
         }
@@ -162,6 +168,15 @@ async fn enter(engine: &Arc<Engine>, ask: &Ask, start: Moment) -> Result<Option<
                 return outage.map_or(Ok(None), Err);
             }
         }
+    }
+}
+
+/// Waits for a turn to ask.
+async fn crowded(engine: &Engine, patience: Moment) -> Result<SemaphorePermit<'_>> {
+    let full = || Error::new(ErrorKind::Unavailable, "too many ask for locks at once");
+    tokio::select! {
+        turn = engine.askers.acquire() => turn.map_err(|_| full()),
+        () = engine.env.sleep_until(patience) => Err(full()),
     }
 }
 

@@ -133,7 +133,7 @@ impl Drop for Attempting<'_> {
             self.lane.changed.notify_waiters();
         }
         if self.lead == Lead::Caller {
-            self.lane.nudge.notify_one();
+            self.lane.nudge();
         }
     }
 }

@@ -1,16 +1,19 @@
 //! THE wait loop: one contender per process and name, for all who wait in a lane.
 //!
-//! Try, listen (acknowledged), try again, wait for a call, the time to live or a re-check.
+//! Try, listen (acknowledged), try again, then rest until a call, the time to live or a re-check. While it rests a driver is
+//! a small box in its lane, without a task or a timer of its own: a hundred thousand lanes may have one.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use super::acquire::{Ask, Wait};
+use super::alarm::Bell;
 use super::attempt::{Lead, Tried, attempt};
 use super::backoff::Backoff;
 use super::hold::{State, Tenure};
-use super::waiters::{Grant, LaneRef, LaneState, StandBack};
+use super::waiters::{Grant, Lane, LaneRef, LaneState, StandBack};
 use super::watchdog::verify;
 use super::{Engine, release};
 use crate::config;
@@ -20,36 +23,161 @@ use crate::store::{Claim, Kind, Listener, What};
 
 /// Starts the driver of a lane whose `driving` the caller has set.
 pub(super) fn start(engine: &Arc<Engine>, lane: LaneRef, ask: &Ask) {
-    let driver = Driver::new(engine.clone(), lane, ask.kind, ask.what);
-    engine.env.spawn(Box::pin(drive(driver)));
+    Driver::new(engine.clone(), lane, ask.kind, ask.what).launch();
 }
 
-/// A running driver. If its runtime shuts down under it, another one takes over where no shutdown reaches it.
-struct Driver {
+/// Does the trying for a lane. One that is dropped before its end, because its runtime shuts down under it, has a
+/// successor where no shutdown reaches it.
+#[derive(Debug)]
+pub(super) struct Driver {
     engine: Arc<Engine>,
     lane: LaneRef,
     kind: Kind,
     what: What,
-    ended: AtomicBool,
+    ear: Option<Listener>,
+    /// Until when a local holder is taken at its word.
+    patience: Option<Moment>,
+    backoff: Backoff,
+    bell: Option<Bell>,
+    /// Nudges the lane. One for life, so that whoever keeps it knows it again.
+    waker: Waker,
+    /// While it is at work.
+    turn: Option<Turn>,
+    ended: bool,
 }
 
 impl Driver {
-    fn new(engine: Arc<Engine>, lane: LaneRef, kind: Kind, what: What) -> Driver {
-        Driver { engine, lane, kind, what, ended: AtomicBool::new(false) }
+    fn new(engine: Arc<Engine>, lane: LaneRef, kind: Kind, what: What) -> Box<Driver> {
+        let waker = Waker::from(Arc::new(Nudge(lane.downgrade())));
+        Box::new(Driver {
+            engine,
+            lane,
+            kind,
+            what,
+            ear: None,
+            patience: None,
+            backoff: Backoff::default(),
+            bell: None,
+            waker,
+            turn: None,
+            ended: false,
+        })
+    }
+
+    fn launch(self: Box<Driver>) {
+        let engine = self.engine.clone();
+        if let Some(driver) = engine.drivers.admit(self) {
+            engine.env.spawn(Box::pin(drive(driver)));
+        }
+    }
+
+    /// Something happened while it rested.
+    pub(super) fn wake_up(mut self: Box<Driver>) {
+        if let Some(bell) = self.bell.take() {
+            self.engine.alarm.cancel(bell);
+        }
+        self.launch();
+    }
+
+    /// What was called out since the last time. If nothing, the next call nudges the lane.
+    fn listen_in(&mut self) -> Option<u64> {
+        let ear = self.ear.as_mut()?;
+        match ear.poll_heard(&mut Context::from_waker(&self.waker)) {
+            Poll::Ready(calls) => Some(calls),
+            Poll::Pending => None,
+        }
+    }
+
+    /// Leaves itself in the lane until something happens; comes back at once if something has.
+    fn rest(mut self: Box<Driver>, until: Moment) -> Option<Box<Driver>> {
+        let lane = self.lane.clone();
+        let turn = self.turn.take();
+        self.bell = (until != Moment::NEVER).then(|| self.engine.alarm.set(until, &lane));
+        let mut state = lane.state();
+        if std::mem::take(&mut state.nudged) {
+            drop(state);
+            if let Some(bell) = self.bell.take() {
+                self.engine.alarm.cancel(bell);
+            }
+            self.turn = turn;
+            return Some(self);
+        }
+        state.rest = Some(self);
+        drop(state);
+        drop(turn); // lets the next one work, so not under the lock
+        None
     }
 }
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        if !self.ended.load(Ordering::Relaxed) {
+        if !self.ended {
             let mut state = self.lane.state();
             state.listening = false;
             if let Some(ticket) = state.trying {
                 state.tried(ticket, true, true);
             }
             drop(state);
-            let driver = Driver::new(self.engine.clone(), self.lane.clone(), self.kind, self.what);
-            self.engine.env.spawn_apart(Box::pin(drive(driver)));
+            let (engine, lane) = (self.engine.clone(), self.lane.clone());
+            let heir = Driver::new(engine, lane, self.kind, self.what);
+            if let Some(heir) = self.engine.drivers.admit(heir) {
+                self.engine.env.spawn_apart(Box::pin(drive(heir)));
+            }
+        }
+    }
+}
+
+/// Wakes the driver of a lane that is still in use.
+struct Nudge(Weak<Lane>);
+
+impl Wake for Nudge {
+    fn wake(self: Arc<Nudge>) {
+        if let Some(lane) = LaneRef::upgrade(&self.0) {
+            lane.nudge();
+        }
+    }
+}
+
+/// How many drivers are at work at once. The rest waits for its turn as it rests: in a small box.
+const AT_WORK: usize = 512;
+
+/// Who is at work and who waits for a turn.
+#[derive(Debug, Default)]
+pub(super) struct Drivers(Mutex<(usize, VecDeque<Box<Driver>>)>);
+
+impl Drivers {
+    /// The driver back if it may go to work now.
+    fn admit(&self, mut driver: Box<Driver>) -> Option<Box<Driver>> {
+        let mut drivers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if drivers.0 >= AT_WORK {
+            drivers.1.push_back(driver);
+            return None;
+        }
+        drivers.0 += 1;
+        driver.turn = Some(Turn(driver.engine.clone()));
+        Some(driver)
+    }
+
+    /// One is done: the next may begin.
+    fn next(&self) -> Option<Box<Driver>> {
+        let mut drivers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = drivers.1.pop_front();
+        if next.is_none() {
+            drivers.0 = drivers.0.saturating_sub(1);
+        }
+        next
+    }
+}
+
+/// A driver's turn at work; ends however its work ends.
+#[derive(Debug)]
+struct Turn(Arc<Engine>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(mut next) = self.0.drivers.next() {
+            next.turn = Some(Turn(self.0.clone()));
+            self.0.env.spawn(Box::pin(drive(next)));
         }
     }
 }
@@ -65,84 +193,112 @@ enum Move {
     /// Somebody of this process is in; the hold will pass from it.
     Behind(Arc<Tenure>),
     /// Ask the store for the first in the queue.
-    Try(Box<Ask>, u64),
+    Try(Ask, u64),
 }
 
-async fn drive(driver: Driver) {
-    let (engine, lane) = (&driver.engine, &driver.lane);
+async fn drive(mut driver: Box<Driver>) {
+    let engine = driver.engine.clone();
     let recheck = config::recheck(engine.watchdog_timeout);
-    let mut ear: Option<Listener> = None;
-    let mut backoff = Backoff::default();
-    let mut patience: Option<Moment> = None;
     loop {
         let now = engine.env.now();
-        let wait_until = match next_move(&driver, now) {
+        let until = match next_move(&mut driver, now) {
             Move::End => return,
-            Move::Settle => {
-                lane.nudge.notified().await;
-                continue;
-            }
+            Move::Settle => Moment::NEVER,
             Move::StandBack(until) => until,
-            // Most holders are done before a subscription would be.
-            Move::Behind(_) if patience.is_none() => {
-                *patience.insert(now.after(config::LOCAL_PATIENCE))
-            }
-            // This one is not: it may have lost the lock without knowing, and its release may be missed.
-            Move::Behind(holder) if patience.is_some_and(|over| now >= over) => {
-                if ear.is_none() {
-                    match Box::pin(listen(&driver)).await {
-                        Ok(listener) => ear = Some(listener),
-                        Err(e) if !e.is_retryable() => release::fail_all(engine, lane, &e),
-                        Err(_) => {} // the holder may well pass the lock on; another time
-                    }
+            Move::Behind(holder) => match driver.patience {
+                // Most holders are done before a subscription would be.
+                None => *driver.patience.insert(now.after(config::LOCAL_PATIENCE)),
+                Some(over) if now < over => over,
+                // This one is not: it may have lost the lock without knowing, and its release may be missed.
+                Some(_) => {
+                    driver.behind(&holder).await;
+                    *driver.patience.insert(engine.env.now().after(recheck))
                 }
-                Box::pin(verify(&holder)).await;
-                *patience.insert(engine.env.now().after(recheck))
-            }
-            Move::Behind(_) => patience.unwrap_or(now),
+            },
             Move::Try(ask, ticket) => {
-                patience = None;
-                // In a box of its own: it is large and brief, and the driver waits for long.
-                let (owner, lease) = (ask.owner, ask.lease(engine));
-                let attempt = attempt(engine.clone(), lane.clone(), *ask, Lead::Driver, now);
-                let mut tried = Box::pin(attempt).await;
-                let failed = matches!(tried, Tried::Failed(..));
-                let waits = lane.state().tried(ticket, failed, tried.take_doubt());
-                if failed && !waits {
-                    release::disown(engine, lane, owner, lease);
-                }
-                match tried {
-                    Tried::Won(hold) => {
-                        backoff.reset();
-                        grant(lane, ticket, hold);
-                        continue;
-                    }
-                    Tried::Busy(ttl) if ear.is_some() => {
-                        backoff.reset();
-                        let ttl = ttl.max(Duration::from_millis(1));
-                        engine.env.now().after(ttl.min(recheck))
-                    }
-                    // A release between this attempt and the subscription goes unheard: try again at once.
-                    Tried::Busy(_) => match Box::pin(listen(&driver)).await {
-                        Ok(listener) => {
-                            ear = Some(listener);
-                            continue;
-                        }
-                        Err(e) => fail(&driver, &e, &mut backoff),
-                    },
-                    Tried::Failed(e, _) => fail(&driver, &e, &mut backoff),
+                driver.patience = None;
+                match driver.attempt(ask, ticket).await {
+                    Some(until) => until.min(engine.env.now().after(recheck)),
+                    None => continue,
                 }
             }
         };
-        tokio::select! {
-            () = lane.nudge.notified() => {}
-            calls = heard(&mut ear) => {
-                lane.state().turns_taken(calls);
-                // Behind a local holder this is an old release of our own, or the lock was taken from the holder.
-                let soon = engine.env.now().after(config::LOCAL_PATIENCE);
-                patience = patience.map(|patience| patience.min(soon));
+        if let Some(calls) = driver.listen_in() {
+            driver.lane.state().turns_taken(calls);
+            // Behind a local holder this is an old release of our own, or the lock was taken from the holder.
+            let soon = engine.env.now().after(config::LOCAL_PATIENCE);
+            driver.patience = driver.patience.map(|patience| patience.min(soon));
+            continue;
+        }
+        match driver.rest(until) {
+            Some(awake) => driver = awake,
+            None => return,
+        }
+    }
+}
+
+impl Driver {
+    /// Asks for the lock. `None`: look again at once; else when to ask next if nothing happens before.
+    async fn attempt(&mut self, ask: Ask, ticket: u64) -> Option<Moment> {
+        let (engine, lane) = (self.engine.clone(), self.lane.clone());
+        let (owner, lease, now) = (ask.owner, ask.lease(&engine), engine.env.now());
+        let mut tried = attempt(engine.clone(), lane.clone(), ask, Lead::Driver, now).await;
+        let failed = matches!(tried, Tried::Failed(..));
+        let waits = lane.state().tried(ticket, failed, tried.take_doubt());
+        if failed && !waits {
+            release::disown(&engine, &lane, owner, lease);
+        }
+        let error = match tried {
+            Tried::Won(hold) => {
+                self.backoff.reset();
+                grant(&lane, ticket, hold);
+                return None;
             }
-            () = engine.env.sleep_until(wait_until) => {}
+            Tried::Busy(ttl) if self.ear.is_some() => {
+                self.backoff.reset();
+                return Some(engine.env.now().after(ttl.max(Duration::from_millis(1))));
+            }
+            // A release between this attempt and the subscription goes unheard: try again at once.
+            Tried::Busy(_) => match self.listen().await {
+                Ok(()) => return None,
+                Err(e) => e,
+            },
+            Tried::Failed(e, _) => e,
+        };
+        self.fail(&error);
+        Some(self.backoff.next(&*engine.env))
+    }
+
+    /// Makes sure that a local holder holds, and that nobody else's release goes unheard.
+    async fn behind(&mut self, holder: &Arc<Tenure>) {
+        if self.ear.is_none()
+            && let Err(e) = self.listen().await
+            && !e.is_retryable()
+        {
+            self.fail(&e);
+        }
+        verify(holder).await;
+    }
+
+    async fn listen(&mut self) -> Result<()> {
+        let claim = Claim {
+            name: self.lane.name.clone(),
+            owner: self.engine.mint_owner(),
+            lease: Duration::ZERO,
+            depth: 1,
+            heir_of: None,
+            what: self.what,
+        };
+        self.ear = Some(self.engine.store.listen(&claim).await?);
+        self.lane.state().listening = true;
+        Ok(())
+    }
+
+    /// The store could not be asked, or says no for good.
+    fn fail(&self, error: &Error) {
+        match error.is_retryable() {
+            true => release::trouble(&self.engine, &self.lane, error),
+            false => release::fail_all(&self.engine, &self.lane, error),
         }
     }
 }
@@ -164,12 +320,13 @@ impl LaneState {
     }
 }
 
-fn next_move(driver: &Driver, now: Moment) -> Move {
+fn next_move(driver: &mut Driver, now: Moment) -> Move {
     let mut state = driver.lane.state();
+    state.nudged = false; // whatever it was about is looked at now
     let Some(first) = state.queue.front() else {
         state.driving = false;
         state.listening = false;
-        driver.ended.store(true, Ordering::Relaxed);
+        driver.ended = true;
         return Move::End;
     };
     if state.stepping.is_some() || state.attempting {
@@ -186,7 +343,7 @@ fn next_move(driver: &Driver, now: Moment) -> Move {
     {
         return Move::StandBack(until);
     }
-    let ask = Box::new(Ask {
+    let ask = Ask {
         name: driver.lane.name.clone(),
         kind: driver.kind,
         what: driver.what,
@@ -194,7 +351,7 @@ fn next_move(driver: &Driver, now: Moment) -> Move {
         explicit: first.explicit,
         lease: first.lease,
         wait: Wait::Forever,
-    });
+    };
     let ticket = first.ticket;
     state.attempting = true;
     state.trying = Some(ticket);
@@ -211,35 +368,4 @@ fn grant(lane: &LaneRef, ticket: u64, hold: super::Hold) {
     if let Some(waiter) = waiter {
         drop(waiter.grant.send(Grant::Hold(hold)));
     }
-}
-
-async fn heard(ear: &mut Option<Listener>) -> u64 {
-    match ear {
-        Some(listener) => listener.heard().await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn listen(driver: &Driver) -> Result<Listener> {
-    let claim = Claim {
-        name: driver.lane.name.clone(),
-        owner: driver.engine.mint_owner(),
-        lease: Duration::ZERO,
-        depth: 1,
-        heir_of: None,
-        what: driver.what,
-    };
-    let listener = driver.engine.store.listen(&claim).await?;
-    driver.lane.state().listening = true;
-    Ok(listener)
-}
-
-/// The store could not be asked, or says no for good. Returns when to try again.
-fn fail(driver: &Driver, error: &Error, backoff: &mut Backoff) -> Moment {
-    let (engine, lane) = (&driver.engine, &driver.lane);
-    match error.is_retryable() {
-        true => release::trouble(engine, lane, error),
-        false => release::fail_all(engine, lane, error),
-    }
-    backoff.next(&*engine.env)
 }

@@ -5,6 +5,7 @@
 //! attempt.rs   asking the store; never cancelled
 //! waiters.rs   one lane per name: the local holder, the local queue, what is on the wire
 //! drive.rs     THE wait loop: one contender per process and name
+//! alarm.rs     when a resting driver looks again
 //! hold.rs      what an acquisition is: Tenure and Vitals; Hold, whose drop lets go
 //! release.rs   the one road out: pass on, or free
 //! tell.rs      telling the store what became of a hold, until it agrees
@@ -12,6 +13,7 @@
 //! ```
 
 mod acquire;
+mod alarm;
 mod attempt;
 mod backoff;
 mod detach;
@@ -34,6 +36,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use crate::config;
@@ -43,6 +46,8 @@ use crate::observe::{Event, Observer, Subject};
 use crate::owner::Owner;
 use crate::store::{Kind, Released, Snapshot, Store};
 
+use alarm::Alarm;
+use drive::Drivers;
 use waiters::{LaneRef, Lanes};
 use watchdog::Watchdog;
 
@@ -68,6 +73,10 @@ pub(crate) struct Engine {
     /// How long a hold without a lease lives after its last renewal.
     watchdog_timeout: Duration,
     lanes: Lanes,
+    drivers: Drivers,
+    alarm: Arc<Alarm>,
+    /// Callers who ask the store by themselves; more than this at once only get in each other's way.
+    askers: Semaphore,
     watchdog: Arc<Watchdog>,
     closed: AtomicBool,
 }
@@ -81,6 +90,9 @@ impl Engine {
     ) -> Arc<Engine> {
         Arc::new(Engine {
             watchdog: Watchdog::new(store.clone(), env.clone()),
+            alarm: Alarm::new(env.clone()),
+            drivers: Drivers::default(),
+            askers: Semaphore::new(config::ASKERS),
             store,
             env,
             observer,

@@ -95,7 +95,7 @@ fn part(tenure: Arc<Tenure>, watched: bool, receipt: Option<Receipt>) -> Parting
             let emptied = state.queue.is_empty();
             let parting = tell_if_idle(engine, lane, state);
             if emptied {
-                lane.nudge.notify_one(); // the driver has nobody left to drive for
+                lane.nudge(); // the driver has nobody left to drive for
             }
             tenure.observe_release();
             // A waiter that has just left returns the hold by dropping it.
@@ -124,7 +124,8 @@ fn tell_if_idle(
 ) -> Parting {
     if state.stepping.is_some() {
         if state.seat.is_none() {
-            lane.hurry.notify_one();
+            drop(state);
+            lane.changed.notify_waiters(); // no need to wait for more hand-offs
         }
         return Parting::Done;
     }
@@ -261,5 +262,5 @@ fn fail(engine: &Arc<Engine>, lane: &LaneRef, waiters: VecDeque<Waiter>, error: 
         give_up(engine, lane, &waiter);
         drop(waiter.grant.send(Grant::Failed(error.clone())));
     }
-    lane.nudge.notify_one();
+    lane.nudge();
 }

@@ -221,12 +221,13 @@ async fn shrink(engine: &Arc<Engine>, tenure: &Arc<Tenure>, depth: u32, receipts
 /// Waits if the store was told of a hand-off a moment ago. True if it did: there may be a later one to tell of by now.
 async fn paced(engine: &Arc<Engine>, lane: &LaneRef) -> bool {
     let now = engine.env.now();
+    let changed = lane.changed.notified();
     let next = lane.state().next_pass.filter(|next| *next > now);
     match next {
         Some(next) => {
             tokio::select! {
                 () = engine.env.sleep_until(next) => {}
-                () = lane.hurry.notified() => {}
+                () = changed => {}
             }
             true
         }

@@ -5,12 +5,13 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 
 use super::acquire::Ask;
+use super::drive::Driver;
 use super::hold::{Hold, Tenure};
 use crate::env::Moment;
 use crate::error::{Error, Result};
@@ -70,6 +71,17 @@ impl Deref for LaneRef {
     }
 }
 
+impl LaneRef {
+    /// Does not keep the lane in use.
+    pub(super) fn downgrade(&self) -> Weak<Lane> {
+        self.0.as_ref().map(Arc::downgrade).unwrap_or_default()
+    }
+
+    pub(super) fn upgrade(lane: &Weak<Lane>) -> Option<LaneRef> {
+        lane.upgrade().map(|lane| LaneRef(Some(lane)))
+    }
+}
+
 impl Clone for LaneRef {
     fn clone(&self) -> LaneRef {
         LaneRef(self.0.clone())
@@ -97,10 +109,6 @@ pub(super) struct Lane {
     state: Mutex<LaneState>,
     /// For callers: a step or an attempt of this process ended, or the seat fell vacant.
     pub(super) changed: Notify,
-    /// For the driver: the same, except for its own attempts, or nobody waits any more.
-    pub(super) nudge: Notify,
-    /// For whoever tells the store: do not wait for more hand-offs, nobody is left to hand off to.
-    pub(super) hurry: Notify,
 }
 
 /// Something this process tells the store about a hold it has. One at a time per lane.
@@ -172,6 +180,10 @@ pub(super) struct LaneState {
     pub(super) driving: bool,
     /// The driver has a subscription of its own.
     pub(super) listening: bool,
+    /// The driver, while there is nothing for it to do.
+    pub(super) rest: Option<Box<Driver>>,
+    /// Something happened that it has not looked at.
+    pub(super) nudged: bool,
     /// How often and since when the hold passed on locally.
     pub(super) burst: u32,
     pub(super) burst_since: Option<Moment>,
@@ -267,8 +279,7 @@ impl LaneState {
 
 impl Lane {
     fn new(name: Arc<str>, home: Arc<Shards>) -> Lane {
-        let (changed, nudge, hurry) = (Notify::new(), Notify::new(), Notify::new());
-        Lane { name, home, state: Mutex::default(), changed, nudge, hurry }
+        Lane { name, home, state: Mutex::default(), changed: Notify::new() }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, LaneState> {
@@ -297,7 +308,7 @@ impl Lane {
         let emptied = left.is_some() && state.queue.is_empty();
         drop(state);
         if emptied {
-            self.nudge.notify_one(); // the driver has nobody left to drive for
+            self.nudge(); // the driver has nobody left to drive for
         }
         left
     }
@@ -342,6 +353,18 @@ impl Lane {
     /// Something changed that callers or the driver may have waited for.
     pub(super) fn announce(&self) {
         self.changed.notify_waiters();
-        self.nudge.notify_one();
+        self.nudge();
+    }
+
+    /// Makes the driver look again: now if it rests, else before it does.
+    pub(super) fn nudge(&self) {
+        let mut state = self.state();
+        match state.rest.take() {
+            Some(driver) => {
+                drop(state);
+                driver.wake_up();
+            }
+            None => state.nudged = true,
+        }
     }
 }

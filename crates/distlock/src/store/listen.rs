@@ -1,23 +1,27 @@
 //! Hearing of releases.
 
 use std::fmt;
-use std::sync::Arc;
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-use tokio::sync::Notify;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 /// A place where releases of one lock are called out. The store wakes it; listeners hear it.
 #[derive(Debug, Default)]
 pub struct Topic {
     calls: AtomicU64,
-    notify: Notify,
+    /// Who waits for the next call. Hardly ever more than one: the engine listens once per name.
+    waiting: Mutex<Vec<Waker>>,
 }
 
 impl Topic {
     /// Wakes every listener; one that is not waiting now hears it the next time it asks.
     pub fn wake(&self) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         self.calls.fetch_add(1, Ordering::Release);
-        self.notify.notify_waiters();
+        let woken = std::mem::take(&mut *waiting);
+        drop(waiting);
+        woken.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -40,15 +44,22 @@ impl Listener {
     /// # Cancel safety
     /// A call that comes while nobody polls is heard at the next one.
     pub async fn heard(&mut self) -> u64 {
-        loop {
-            // Registered before the count is read: a call in between is not missed.
-            let call = self.topic.notify.notified();
-            let calls = self.topic.calls.load(Ordering::Acquire);
-            if calls != self.heard {
-                return calls.wrapping_sub(std::mem::replace(&mut self.heard, calls));
-            }
-            call.await;
+        poll_fn(|cx| self.poll_heard(cx)).await
+    }
+
+    /// [`heard`](Listener::heard) for those who keep a waker instead of a future.
+    pub fn poll_heard(&mut self, cx: &mut Context<'_>) -> Poll<u64> {
+        // Locked while the count is read: a call either is counted now or finds the waker.
+        let mut waiting = self.topic.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let calls = self.topic.calls.load(Ordering::Acquire);
+        if calls != self.heard {
+            return Poll::Ready(calls.wrapping_sub(std::mem::replace(&mut self.heard, calls)));
         }
+        if !waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+            waiting.reserve_exact(1);
+            waiting.push(cx.waker().clone());
+        }
+        Poll::Pending
     }
 }
 
