@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask test|bench|ci|setup`.
+//! The project's own commands: `cargo xtask test|bench|soak|ci|setup`.
 
 mod run;
 mod servers;
@@ -12,7 +12,8 @@ cargo xtask COMMAND
   test [ARGS]    installs the servers that are missing, then runs every test;
                  ARGS go to `cargo test`: -p CRATE, --test FILE, NAME, -- --nocapture
   bench [ARGS]   installs the servers that are missing, then runs the benchmarks;
-                 ARGS go to the benchmark: --json and others
+                 ARGS go to the benchmark: --json, --quick, or the workloads to run: w1 w3
+  soak [MINUTES] the tests of load, at full length, again and again for that long; 60
   ci             what a change must pass: .ci/run
   setup          installs the servers that are missing, and prints the variables that
                  name them: eval \"$(cargo xtask setup)\"
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
     let done = match command.as_deref() {
         Some("test") => run::test(&rest),
         Some("bench") => run::bench(&rest),
+        Some("soak") => run::soak(&rest),
         Some("ci") => run::ci(),
         Some("setup") => run::setup(),
         Some("help" | "--help" | "-h") => {

@@ -4,6 +4,7 @@ use std::env;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::servers::{self, Servers};
 use crate::tally::Tally;
@@ -36,6 +37,32 @@ pub(crate) fn bench(args: &[String]) -> Result<ExitCode, String> {
     command.args(args).envs(servers.variables());
     let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
     Ok(exit_code(status))
+}
+
+/// The tests of load at full length, optimised, until the time is over or one fails.
+pub(crate) fn soak(args: &[String]) -> Result<ExitCode, String> {
+    let minutes = match args {
+        [] => 60.0,
+        [minutes] => minutes.parse().map_err(|_| format!("not a number: {minutes}"))?,
+        _ => return Err("soak takes a number of minutes".into()),
+    };
+    let end = Instant::now() + Duration::from_secs_f64(60.0 * f64::max(minutes, 0.0));
+    let servers = servers::ensure(&target_dir())?;
+    for round in 1.. {
+        println!("soak: round {round}");
+        let mut command = cargo();
+        command.args(["test", "--release", "--package", "distlock", "--all-features"]);
+        command.args(["--test", "share", "--test", "scale", "--", "--nocapture"]);
+        // They measure: one after the other.
+        command.args(["--test-threads", "1"]);
+        command.env("DISTLOCK_LONG", "1").envs(servers.variables());
+        let (status, tally) = tee(command)?;
+        if !status.success() || Instant::now() >= end {
+            conclude(&servers, status, &tally);
+            return Ok(exit_code(status));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What a change must pass.

@@ -416,7 +416,7 @@ async fn whichever_reply_is_lost_every_count_is_right() {
         let seen = Arc::new(AtomicU64::new(0));
         let nth_step = Match::command("EVALSHA")
             .and(Match::token(name.as_str()))
-            .and({ Match::by(move |_| seen.fetch_add(1, Ordering::SeqCst) == nth) });
+            .and(Match::by(move |_| seen.fetch_add(1, Ordering::SeqCst) == nth));
         let rule = Loss::Reset.strike(&stage.proxy, nth_step, 1);
         let outer = mutex.lock().owner(&me).await.unwrap();
         stage.assert_held(&outer, 1).await;

@@ -161,7 +161,7 @@ async fn a_wrong_password_is_a_matter_of_configuration_and_is_not_repeated() {
 }
 
 /// What a user needs, and which step cannot be done without it.
-const PERMISSIONS: [(&str, Option<&str>); 18] = [
+const PERMISSIONS: [(&str, Option<&str>); 17] = [
     ("+hello", None), // asked for before there is a user
     ("+ping", None),  // any answer is a sign of life
     ("+evalsha", Some("lock")),
@@ -175,25 +175,33 @@ const PERMISSIONS: [(&str, Option<&str>); 18] = [
     ("+hdel", Some("unlock")),
     ("+hexists", Some("wait")),
     ("+hgetall", Some("inspect")),
-    ("+hlen", Some("list")),
     ("+del", Some("force")),
     ("+scan", Some("list")),
     ("~app:*", Some("lock")),
     ("&redisson_lock__channel:*", Some("wait")),
 ];
 
-/// Does everything once; says where it failed.
-async fn use_everything(locks: &Locks, wait: Duration) -> Result<(), (&'static str, Error)> {
+/// Does everything once, with a waiter elsewhere; says where it failed.
+async fn use_everything(
+    locks: &Locks,
+    other: &Locks,
+    wait: Duration,
+) -> Result<(), (&'static str, Error)> {
     let mutex = locks.mutex("app:k");
     let guard = mutex.lock().await.map_err(|e| ("lock", e))?;
-    let waited = mutex.try_lock().wait(wait).await;
+    let waited = other.mutex("app:k").try_lock().wait(wait).await;
     let waited = waited.map(|got| assert!(got.is_none())).map_err(|e| ("wait", e));
     let inspected = mutex.is_locked().await.map(drop).map_err(|e| ("inspect", e));
-    let listed = locks.list("app:").await.map(drop).map_err(|e| ("list", e));
-    guard.extend(LONG).await.map_err(|e| ("extend", e))?;
+    let listed = locks.list("app:").await.map(|all| assert_eq!(all.len(), 1, "it is held"));
+    let listed = listed.map_err(|e| ("list", e));
+    let extended = guard.extend(LONG).await.map_err(|e| ("extend", e));
     let unlocked = guard.unlock().await.map_err(|e| ("unlock", e));
-    let forced = mutex.force_unlock().await.map(drop).map_err(|e| ("force", e));
-    waited.and(unlocked).and(inspected).and(listed).and(forced)
+    let held = other.mutex("app:forced").lock().await.map_err(|e| ("lock", e))?;
+    let forced = locks.mutex("app:forced").force_unlock().await;
+    let forced = forced.map(|held| assert!(held)).map_err(|e| ("force", e));
+    // Lost where that worked.
+    drop(held.unlock().await);
+    waited.and(extended).and(unlocked).and(inspected).and(listed).and(forced)
 }
 
 #[tokio::test]
@@ -204,16 +212,16 @@ async fn a_permission_that_is_missing_is_a_typed_error_and_leaves_no_lock_for_ev
         let mut rule = vec!["ACL", "SETUSER", "lk", "reset", "on", ">secret", "resetchannels"];
         let granted = PERMISSIONS.iter().enumerate().filter(|(i, _)| *i != missing);
         rule.extend(granted.map(|(_, (permission, _))| *permission));
+        rule.push("+hlen");
         server.cli(&rule).await;
         server.cli(&["SCRIPT", "FLUSH"]).await;
         let (permission, expected) = *PERMISSIONS.get(missing).unwrap_or(&("nothing", None));
-        let locks = connect(&url, LONG).await;
+        let (locks, other) = (connect(&url, LONG).await, connect(&url, LONG).await);
         // Long enough to fail where it must, short where it will run to its end.
         let wait = if expected == Some("wait") { 4 * SECOND } else { Duration::from_millis(50) };
-        let done = within(SOON, permission, use_everything(&locks, wait)).await;
+        let done = within(SOON, permission, use_everything(&locks, &other, wait)).await;
         match done {
-            // A script that needs a command only for a case that did not arise may succeed.
-            Ok(()) => assert!(matches!(expected, None | Some("force")), "without {permission}"),
+            Ok(()) => assert_eq!(expected, None, "without {permission}"),
             Err((step, error)) => {
                 assert_eq!(Some(step), expected, "without {permission}: {error}");
                 assert_eq!(error.kind(), ErrorKind::Config, "without {permission}: {error}");
@@ -224,9 +232,23 @@ async fn a_permission_that_is_missing_is_a_typed_error_and_leaves_no_lock_for_ev
             assert!(left > 0, "without {permission}: {key} lives for {left} ms");
             assert_eq!(expected, Some("unlock"), "without {permission}: {key} is left");
         }
-        drop(locks);
+        drop((locks, other));
         server.cli(&["FLUSHALL"]).await;
     }
+}
+
+/// An operator must not read "nothing is held" where the truth is "you may not look".
+#[tokio::test]
+async fn a_list_that_may_not_be_read_is_an_error_and_not_empty() {
+    let server = Server::redis().await;
+    server.cli(&["ACL", "SETUSER", "lk", "on", ">secret", "~*", "&*", "+@all", "-hlen"]).await;
+    let locks = connect(&format!("redis://lk:secret@{}", server.addr()), LONG).await;
+    let guard = locks.mutex("listed").lock().await.unwrap();
+    match locks.list("").await {
+        Ok(all) => assert_eq!(all.len(), 1, "it is held"),
+        Err(error) => assert_eq!(error.kind(), ErrorKind::Config, "{error}"),
+    }
+    guard.unlock().await.unwrap();
 }
 
 #[tokio::test]

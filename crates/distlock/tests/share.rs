@@ -118,7 +118,9 @@ async fn one_process_alone_needs_at_most_one_command_per_acquisition() {
     assert_commands(&fight(1, 0).await, 1.0);
 }
 
+/// Sections longer than the pace at which the store learns of local hand-offs: each is told, and each burst ends in a
+/// release and an attempt.
 #[tokio::test]
-async fn one_process_with_work_inside_needs_at_most_one_command_per_acquisition() {
-    assert_commands(&fight(1, 1).await, 1.0);
+async fn one_process_with_work_inside_needs_fewer_commands_than_lock_and_unlock() {
+    assert_commands(&fight(1, 1).await, 1.5);
 }

@@ -2,5 +2,6 @@
 
 mod claims;
 mod connections;
+mod differential;
 mod server;
 mod subscriptions;
