@@ -1,5 +1,7 @@
 //! A future may be dropped anywhere: nothing is left behind, and nothing is left undone.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::future::{Future, IntoFuture, pending};
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,6 +67,18 @@ impl Scene {
 
     fn other(&self) -> Mutex {
         self.elsewhere.mutex(&self.name)
+    }
+
+    /// Nobody waits for it any more although it is still held: no subscription and no task is left.
+    async fn assert_nobody_waits(&self) {
+        eventually("nobody waits any more", || async {
+            let heard = match self.ground.server() {
+                Some(server) => server.pubsub_channels().await,
+                None => Vec::new(),
+            };
+            alive() <= self.idle_tasks && !heard.iter().any(|to| to.contains(&self.name))
+        })
+        .await;
     }
 
     /// Nobody holds it, so it must be had at once, by both, and nothing may be left.
@@ -160,29 +174,37 @@ async fn an_uncontended_acquisition(scene: Scene) {
 }
 
 async fn an_acquisition_held_up_elsewhere(scene: Scene) {
+    let check = async |held: distlock::Guard| {
+        scene.assert_nobody_waits().await;
+        held.unlock().await.unwrap();
+    };
     let prepare = async || {
         let held = scene.other().lock().lease(HOUR).await.unwrap();
         (scene.mutex().lock().into_future(), held)
     };
-    sweep("lock", &scene, prepare, async |held| held.unlock().await.unwrap()).await;
+    sweep("lock", &scene, prepare, check).await;
     let prepare = async || {
         let held = scene.other().lock().lease(HOUR).await.unwrap();
         (scene.mutex().lock().wait(HOUR).into_future(), held)
     };
-    sweep_time("lock", &scene, prepare, async |held| held.unlock().await.unwrap()).await;
+    sweep_time("lock", &scene, prepare, check).await;
 }
 
 async fn an_acquisition_held_up_here(scene: Scene) {
+    let check = async |held: distlock::Guard| {
+        scene.assert_nobody_waits().await;
+        held.unlock().await.unwrap();
+    };
     let prepare = async || {
         let held = scene.mutex().lock().lease(HOUR).await.unwrap();
         (scene.mutex().lock().into_future(), held)
     };
-    sweep("lock", &scene, prepare, async |held| held.unlock().await.unwrap()).await;
+    sweep("lock", &scene, prepare, check).await;
     let prepare = async || {
         let held = scene.mutex().lock().lease(HOUR).await.unwrap();
         (scene.mutex().lock().wait(HOUR).into_future(), held)
     };
-    sweep_time("lock", &scene, prepare, async |held| held.unlock().await.unwrap()).await;
+    sweep_time("lock", &scene, prepare, check).await;
 }
 
 /// The waiter leaves while the holder does.
@@ -311,6 +333,7 @@ async fn a_crowd_that_leaves(scene: Scene) {
         tokio::time::sleep(ms(30)).await;
         crowd.abort_all();
         while crowd.join_next().await.is_some() {}
+        scene.assert_nobody_waits().await;
         held.unlock().await.unwrap();
         scene.assert_nothing_left("a crowd that left").await;
     }

@@ -156,6 +156,7 @@ promises! {
     leases:
     a_waiter_gets_in_when_the_lease_ends
     a_holder_learns_of_the_end_before_anybody_gets_in
+    a_holder_believes_in_less_than_its_lease
     what_nobody_renews_is_free_after_the_watchdogs_timeout
     the_watchdog_keeps_a_lock_without_a_lease
     nothing_is_renewed_after_a_release

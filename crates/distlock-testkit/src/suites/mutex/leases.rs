@@ -47,6 +47,21 @@ pub async fn a_holder_learns_of_the_end_before_anybody_gets_in(ground: Ground) {
     }
 }
 
+/// A holder believes in less than it was given: clocks differ in rate, and timers are late.
+pub async fn a_holder_believes_in_less_than_its_lease(ground: Ground) {
+    let (here, elsewhere) = (ground.open().await, ground.open().await);
+    let name = ground.name("k");
+    let lease = secs(100);
+    let guard = here.mutex(&name).lock().lease(lease).await.expect("it is free");
+    let margin = lease / 100 + ms(2);
+    assert!(guard.remaining() <= lease - margin, "{:?}", guard.remaining());
+    guard.extend(lease * 2).await.expect("it is held");
+    let (believed, kept) = (guard.remaining(), elsewhere.mutex(&name).ttl().await);
+    assert!(believed <= lease * 2 - margin * 2 + ms(2), "{believed:?}");
+    assert!(kept.expect("the store answers").expect("it is held") > believed - ground.slack());
+    guard.unlock().await.expect("it was held");
+}
+
 /// Redisson: testAutoExpire: a hold that nobody keeps alive is gone within the watchdog's timeout.
 pub async fn what_nobody_renews_is_free_after_the_watchdogs_timeout(ground: Ground) {
     let (here, elsewhere) = (ground.open_with_watchdog(ms(800)).await, ground.open().await);
