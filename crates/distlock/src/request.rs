@@ -107,28 +107,34 @@ async fn must<G: From<Hold>>(engine: Arc<Engine>, ask: Ask) -> Result<G> {
     if let Some(hold) = engine::acquire(&engine, &ask).await? {
         return Ok(G::from(hold));
     }
+    let error = Box::pin(too_late(&engine, &ask)).await;
+    Err(error.about(ask.kind, &ask.name))
+}
+
+/// Why there is no lock after the whole wait: who holds it, or that the store cannot even be asked that.
+async fn too_late(engine: &Engine, ask: &Ask) -> Error {
     let waited = match ask.wait {
         Wait::For(wait) => wait,
         _ => Duration::ZERO,
     };
-    // Who holds it makes the error worth reading; it is not worth failing for.
-    let seen = Box::pin(engine.inspect(&ask.name));
-    let enough = engine.env.sleep_until(engine.env.now().after(config::REPLY_TIMEOUT));
     let seen = tokio::select! {
-        seen = seen => seen.ok(),
-        () = enough => None,
+        seen = engine.inspect(&ask.name) => seen,
+        () = engine.env.sleep_until(engine.env.now().after(config::REPLY_TIMEOUT)) => {
+            let text = format!("no answer in time, after a wait of {waited:?} for a busy lock");
+            return Error::new(ErrorKind::Unavailable, text);
+        }
     };
     let holder = match seen {
-        Some(seen) if seen.is_held() => format!(
+        Ok(seen) if seen.is_held() => format!(
             "held by {} for at most {:?} more",
             seen.holders[0].owner,
             seen.ttl.unwrap_or_default()
         ),
-        Some(_) => "free by now".to_owned(),
-        None => "who holds it cannot be asked now".to_owned(),
+        Ok(_) => "free by now".to_owned(),
+        Err(e) if e.is_retryable() => return e,
+        Err(_) => "who holds it may not be asked".to_owned(),
     };
-    let text = format!("still busy after {waited:?}; {holder}");
-    Err(Error::new(ErrorKind::WaitTimeout, text).about(ask.kind, &ask.name))
+    Error::new(ErrorKind::WaitTimeout, format!("still busy after {waited:?}; {holder}"))
 }
 
 async fn may<G: From<Hold>>(engine: Arc<Engine>, ask: Ask) -> Result<Option<G>> {

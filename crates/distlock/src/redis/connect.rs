@@ -174,7 +174,10 @@ impl Dial {
                     format!("{target} closed the connection during login: {why}"),
                 );
             }
-            redis::ErrorKind::Parse => (ErrorKind::Config, "does not speak the Redis protocol"),
+            // It may also be a reply that was cut off in the middle, so it is worth another try.
+            redis::ErrorKind::Parse => {
+                (ErrorKind::Unavailable, "does not speak the Redis protocol, or was cut off")
+            }
             redis::ErrorKind::RESP3NotSupported => {
                 (ErrorKind::Unsupported, "is older than Redis 6.2")
             }
