@@ -464,6 +464,30 @@ async fn a_reply_that_is_cut_in_the_middle_is_a_lost_reply() {
     assert_clean(&stage.server, "cut").await;
 }
 
+/// Half a greeting is no proof that nobody speaks the protocol: it is an outage, and the next try may succeed.
+#[tokio::test]
+async fn a_login_that_is_cut_in_the_middle_is_an_outage_and_no_matter_of_configuration() {
+    let stage = Stage::new().await;
+    for bytes in [1, 2, 20, 60] {
+        stage.proxy.cut_after(bytes);
+        if let Err(error) = Locks::connect(&stage.proxy.url()).await {
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "cut after {bytes}: {error}");
+        }
+        stage.proxy.heal().await;
+
+        let name = format!("login-{bytes}");
+        let guard = stage.locks.mutex(&name).lock().await.unwrap();
+        stage.proxy.reset_all().await;
+        stage.proxy.cut_after(bytes);
+        if let Err(error) = guard.unlock().await {
+            panic!("cut after {bytes}: {error:?}");
+        }
+        assert!(!stage.server.exists(&name).await, "cut after {bytes}");
+        stage.proxy.heal().await;
+    }
+    assert_clean(&stage.server, "login").await;
+}
+
 #[tokio::test]
 async fn a_forced_unlock_whose_reply_is_lost_does_not_claim_that_nobody_held_it() {
     let stage = Stage::new().await;

@@ -23,15 +23,19 @@ async fn serves(server: &Server, url: &str) {
         Locks::builder().url(url).watchdog(Duration::from_secs(1)).connect().await.expect(url)
     };
     let (locks, other) = (connect().await, connect().await);
-    let guard = locks.mutex("served").lock().await.unwrap();
+    let guard = locks.mutex("served").lock().await.expect("a free lock");
     let waiting = tokio::spawn(other.mutex("served").lock().into_future());
     eventually("it waits", async || !server.pubsub_channels().await.is_empty()).await;
     let before = server.calls("pexpire").await;
     eventually("renewed", async || server.calls("pexpire").await > before + 1).await;
     assert_eq!(guard.state(), State::Held);
-    guard.unlock().await.unwrap();
-    let next = tokio::time::timeout(SOON, waiting).await.expect("woken").unwrap().unwrap();
-    next.unlock().await.unwrap();
+    guard.unlock().await.expect("a free lock");
+    let next = tokio::time::timeout(SOON, waiting)
+        .await
+        .expect("woken")
+        .expect("no panic")
+        .expect("no error");
+    next.unlock().await.expect("a free lock");
     drop((locks, other));
     eventually("no connection is left", async || server.client_count().await == 0).await;
     assert_clean(server, "served").await;

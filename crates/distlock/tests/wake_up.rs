@@ -48,6 +48,22 @@ impl Stage {
         })
         .await;
     }
+
+    /// Ends when somebody waits for this lock and has stopped looking: from here on only a message, a new connection or the
+    /// next look by itself can wake it.
+    async fn asleep(&self, name: &str) {
+        self.subscribed(name).await;
+        let mut asked = self.proxy.count("EVALSHA");
+        let mut since = Instant::now();
+        eventually("asleep", async || {
+            let now = self.proxy.count("EVALSHA");
+            if now != asked {
+                (asked, since) = (now, Instant::now());
+            }
+            since.elapsed() > Duration::from_millis(100)
+        })
+        .await;
+    }
 }
 
 async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
@@ -92,11 +108,10 @@ async fn a_waiter_with_an_owner_of_its_own_gets_in() {
     assert_clean(&stage.server, "owned").await;
 }
 
-/// The message goes out when nobody is subscribed yet: only an attempt after the subscription can notice.
-#[tokio::test]
-async fn a_release_between_the_attempt_and_the_subscription_is_noticed() {
-    let stage = Stage::new().await;
-    let holder = stage.holders.mutex("between").lock().await.unwrap();
+/// Releases `holder` while the SUBSCRIBE that `wait` leads to is on its way: the message goes out when nobody is
+/// subscribed yet, and only an attempt after the subscription can notice.
+async fn released_between(stage: &Stage, wait: impl FnOnce() -> JoinHandle<Result<Guard>>) {
+    let holder = stage.holders.mutex("between").lock().await.expect("a free lock");
     let (at_subscribe, mut reached) = tokio::sync::mpsc::unbounded_channel();
     let (go, may_go) = mpsc::channel::<()>();
     let may_go = Mutex::new(may_go);
@@ -108,13 +123,32 @@ async fn a_release_between_the_attempt_and_the_subscription_is_noticed() {
         }
         true
     })));
-    let waiting = stage.wait_for("between");
+    let waiting = wait();
     tokio::time::timeout(SOON, reached.recv()).await.expect("it subscribes");
     assert!(stage.server.pubsub_channels().await.is_empty());
-    holder.unlock().await.unwrap();
+    holder.unlock().await.expect("a release");
     drop(go);
-    gets_in(waiting).await.unlock().await.unwrap();
+    gets_in(waiting).await.unlock().await.expect("a release");
+    stage.proxy.heal().await;
     assert_clean(&stage.server, "between").await;
+}
+
+#[tokio::test]
+async fn a_release_between_the_attempt_and_the_subscription_is_noticed() {
+    let stage = Stage::new().await;
+    released_between(&stage, || stage.wait_for("between")).await;
+}
+
+/// The same for one that came while another caller's single try was under way, and so made no attempt of its own.
+#[tokio::test]
+async fn a_release_before_the_subscription_is_noticed_by_one_that_queued_behind_a_single_try() {
+    let stage = Stage::new().await;
+    released_between(&stage, || {
+        // Tasks run in the order in which they were spawned: the try is on its way when the other one comes.
+        drop(tokio::spawn(stage.waiters.mutex("between").try_lock().into_future()));
+        stage.wait_for("between")
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -135,7 +169,7 @@ async fn a_waiter_whose_subscription_was_killed_hears_the_next_release() {
     for _ in 0..5 {
         let holder = stage.holders.mutex("killed").lock().await.unwrap();
         let waiting = stage.wait_for("killed");
-        stage.subscribed("killed").await;
+        stage.asleep("killed").await;
         let again = stage.proxy.watch(Match::command("SUBSCRIBE"));
         stage.server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
         again.fired(1).await;
@@ -152,7 +186,7 @@ async fn a_release_while_the_subscription_is_down_is_noticed_when_it_is_up_again
     let stage = Stage::new().await;
     let holder = stage.holders.mutex("down").lock().await.unwrap();
     let waiting = stage.wait_for("down");
-    stage.subscribed("down").await;
+    stage.asleep("down").await;
     stage.proxy.refuse(true).await;
     stage.server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
     holder.unlock().await.unwrap();
@@ -167,7 +201,7 @@ async fn a_waiter_gets_in_after_a_restart_that_forgot_the_holder() {
     let stage = Stage::new().await;
     let lost = stage.holders.mutex("restart").lock().await.unwrap();
     let waiting = stage.wait_for("restart");
-    stage.subscribed("restart").await;
+    stage.asleep("restart").await;
     stage.server.restart().await;
     gets_in(waiting).await.unlock().await.unwrap();
     drop(lost);
@@ -196,7 +230,7 @@ async fn a_subscription_that_breaks_takes_no_other_with_it() {
     let first = stage.holders.mutex("first").lock().await.unwrap();
     let second = stage.holders.mutex("second").lock().await.unwrap();
     let one = stage.wait_for("first");
-    stage.subscribed("first").await;
+    stage.asleep("first").await;
     let rule = stage.proxy.swallow_replies_to(Match::command("SUBSCRIBE").and("second"), 1);
     let two = stage.wait_for("second");
     rule.fired(1).await;
@@ -213,7 +247,7 @@ async fn a_lock_that_vanished_without_a_message_is_found_by_looking_now_and_then
     let stage = Stage::with_watchdog(Duration::from_secs(3)).await;
     let vanished = stage.holders.mutex("vanished").lock().lease(LONG).await.unwrap();
     let waiting = stage.wait_for("vanished");
-    stage.subscribed("vanished").await;
+    stage.asleep("vanished").await;
     stage.server.cli(&["DEL", "vanished"]).await;
     gets_in(waiting).await.unlock().await.unwrap();
     drop(vanished);
@@ -225,9 +259,7 @@ async fn waiting_costs_next_to_nothing() {
     let stage = Stage::new().await;
     let holder = stage.holders.mutex("quiet").lock().await.unwrap();
     let waiting = stage.wait_for("quiet");
-    stage.subscribed("quiet").await;
-    eventually("it has looked again", async || stage.proxy.count("EVALSHA") >= 2).await;
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    stage.asleep("quiet").await;
     stage.proxy.forget_seen();
     tokio::time::sleep(Duration::from_secs(3)).await;
     let seen = stage.proxy.seen();
@@ -243,7 +275,7 @@ async fn a_flood_of_messages_costs_no_more_attempts_than_it_must_and_no_error() 
     let stage = Stage::new().await;
     let holder = stage.holders.mutex("flood").lock().await.unwrap();
     let waiting = stage.wait_for("flood");
-    stage.subscribed("flood").await;
+    stage.asleep("flood").await;
     let channel = "redisson_lock__channel:{flood}";
     for odd in ["", "1", "0\r\n", "\u{0}\u{1F512}", "read", &"x".repeat(1 << 20)] {
         stage.server.cli(&["PUBLISH", channel, odd]).await;
