@@ -85,12 +85,12 @@ async fn fight(processes: usize, section_ms: u32) -> Fight {
 async fn figures(contender: &mut Worker) -> HashMap<String, u64> {
     let done = contender.wait_for_within("done", time() + Duration::from_secs(20)).await;
     let pairs = done.split(' ').filter_map(|pair| pair.split_once('='));
-    pairs.map(|(name, value)| (name.to_owned(), value.parse().unwrap())).collect()
+    pairs.map(|(name, value)| (name.to_owned(), value.parse().expect("a count"))).collect()
 }
 
 fn assert_shared(fight: &Fight) {
-    let least = *fight.acquired.iter().min().unwrap();
-    let most = *fight.acquired.iter().max().unwrap();
+    let least = *fight.acquired.iter().min().expect("somebody fought");
+    let most = *fight.acquired.iter().max().expect("somebody fought");
     assert!(most <= 3 * least, "not every process got its share: {:?}", fight.acquired);
 }
 
