@@ -44,7 +44,7 @@ pub async fn poll_times<T>(work: impl Future<Output = T>, polls: usize) -> Cut<T
 ///
 /// # Panics
 /// When it is ready: it was meant to wait.
-pub async fn poll_once<T>(work: &mut Pin<Box<dyn Future<Output = T> + Send>>) {
-    let ready = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx).is_ready())).await;
+pub async fn poll_once(work: &mut (impl Future + Unpin)) {
+    let ready = poll_fn(|cx| Poll::Ready(Pin::new(&mut *work).poll(cx).is_ready())).await;
     assert!(!ready, "a future that was meant to wait is ready at once");
 }

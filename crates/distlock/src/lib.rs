@@ -55,7 +55,7 @@ pub use kinds::Mutex;
 pub use locks::{Builder, Locks};
 pub use observe::{Event, Observer, Subject, Tracing};
 pub use owner::Owner;
-pub use request::{Acquire, May, Must};
+pub use request::{Acquire, Acquiring, May, Must};
 
 /// How connections to a server are made, for those who bring their own network.
 #[cfg(feature = "redis")]

@@ -1,9 +1,11 @@
 //! A request for a lock: built by the kinds, finished by `.await` or `.blocking()`.
 
 use std::fmt;
-use std::future::IntoFuture;
+use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use crate::config;
@@ -92,6 +94,16 @@ impl<G, Ending> Acquire<G, Ending> {
     }
 }
 
+impl<G, Ending> Acquire<G, Ending> {
+    fn begin(self, default_wait: Wait) -> Acquiring<G, Ending> {
+        let stage = match self.ask(default_wait) {
+            Ok((engine, ask)) => Stage::Asking(engine::Acquiring::new(engine, ask)),
+            Err(e) => Stage::Refused(Some(e)),
+        };
+        Acquiring { stage, ending: PhantomData }
+    }
+}
+
 /// A lease in whole milliseconds, rounded up: stores count in these, and zero would mean an instantly dead lock.
 pub(crate) fn check_lease(lease: Duration) -> Result<Duration> {
     if lease.is_zero() || lease > config::LONGEST {
@@ -103,16 +115,8 @@ pub(crate) fn check_lease(lease: Duration) -> Result<Duration> {
     Ok(lease + Duration::from_nanos(up))
 }
 
-async fn must<G: From<Hold>>(engine: Arc<Engine>, ask: Ask) -> Result<G> {
-    if let Some(hold) = engine::acquire(&engine, &ask).await? {
-        return Ok(G::from(hold));
-    }
-    let error = Box::pin(too_late(&engine, &ask)).await;
-    Err(error.about(ask.kind, &ask.name))
-}
-
 /// Why there is no lock after the whole wait: who holds it, or that the store cannot even be asked that.
-async fn too_late(engine: &Engine, ask: &Ask) -> Error {
+async fn too_late(engine: Arc<Engine>, ask: Ask) -> Error {
     let waited = match ask.wait {
         Wait::For(wait) => wait,
         _ => Duration::ZERO,
@@ -121,7 +125,7 @@ async fn too_late(engine: &Engine, ask: &Ask) -> Error {
         seen = engine.inspect(&ask.name) => seen,
         () = engine.env.sleep_until(engine.env.now().after(config::REPLY_TIMEOUT)) => {
             let text = format!("no answer in time, after a wait of {waited:?} for a busy lock");
-            return Error::new(ErrorKind::Unavailable, text);
+            return Error::new(ErrorKind::Unavailable, text).about(ask.kind, &ask.name);
         }
     };
     let holder = match seen {
@@ -131,43 +135,95 @@ async fn too_late(engine: &Engine, ask: &Ask) -> Error {
             seen.ttl.unwrap_or_default()
         ),
         Ok(_) => "free by now".to_owned(),
-        Err(e) if e.is_retryable() => return e,
+        Err(e) if e.is_retryable() => return e.about(ask.kind, &ask.name),
         Err(_) => "who holds it may not be asked".to_owned(),
     };
-    Error::new(ErrorKind::WaitTimeout, format!("still busy after {waited:?}; {holder}"))
+    let text = format!("still busy after {waited:?}; {holder}");
+    Error::new(ErrorKind::WaitTimeout, text).about(ask.kind, &ask.name)
 }
 
-async fn may<G: From<Hold>>(engine: Arc<Engine>, ask: Ask) -> Result<Option<G>> {
-    Ok(engine::acquire(&engine, &ask).await?.map(G::from))
+/// A request that is being made: what an awaited [`Acquire`] becomes.
+///
+/// # Cancel safety
+/// Dropping it at any point leaves nothing behind.
+#[must_use = "futures do nothing unless polled"]
+pub struct Acquiring<G, Ending> {
+    stage: Stage,
+    ending: PhantomData<fn() -> (G, Ending)>,
+}
+
+enum Stage {
+    Asking(engine::Acquiring),
+    /// Bad from the start.
+    Refused(Option<Error>),
+    /// Finding out who was in the way.
+    TooLate(BoxFuture<'static, Error>),
+}
+
+impl<G, Ending> Acquiring<G, Ending> {
+    fn poll_hold(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Hold>>> {
+        match &mut self.stage {
+            Stage::Asking(asking) => Pin::new(asking).poll(cx),
+            Stage::TooLate(why) => why.as_mut().poll(cx).map(Err),
+            // Polled again after its end there is nothing more to give.
+            Stage::Refused(error) => error.take().map_or(Poll::Pending, |e| Poll::Ready(Err(e))),
+        }
+    }
+}
+
+impl<G: From<Hold>> Future for Acquiring<G, Must> {
+    type Output = Result<G>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<G>> {
+        loop {
+            if let Some(hold) = ready!(self.poll_hold(cx))? {
+                return Poll::Ready(Ok(G::from(hold)));
+            }
+            if let Stage::Asking(asking) = &self.stage {
+                let (engine, ask) = asking.request();
+                let why = Box::pin(too_late(engine.clone(), ask.clone()));
+                self.stage = Stage::TooLate(why);
+            }
+        }
+    }
+}
+
+impl<G: From<Hold>> Future for Acquiring<G, May> {
+    type Output = Result<Option<G>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Option<G>>> {
+        self.poll_hold(cx).map(|outcome| outcome.map(|hold| hold.map(G::from)))
+    }
+}
+
+impl<G, Ending> fmt::Debug for Acquiring<G, Ending> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acquiring").finish_non_exhaustive()
+    }
 }
 
 impl<G: From<Hold> + Send + 'static> IntoFuture for Acquire<G, Must> {
     type Output = Result<G>;
-    type IntoFuture = BoxFuture<'static, Result<G>>;
+    type IntoFuture = Acquiring<G, Must>;
 
-    fn into_future(self) -> BoxFuture<'static, Result<G>> {
-        match self.ask(Wait::Forever) {
-            Ok((engine, ask)) => Box::pin(must(engine, ask)),
-            Err(e) => Box::pin(std::future::ready(Err(e))),
-        }
+    fn into_future(self) -> Acquiring<G, Must> {
+        self.begin(Wait::Forever)
     }
 }
 
 impl<G: From<Hold> + Send + 'static> IntoFuture for Acquire<G, May> {
     type Output = Result<Option<G>>;
-    type IntoFuture = BoxFuture<'static, Result<Option<G>>>;
+    type IntoFuture = Acquiring<G, May>;
 
-    fn into_future(self) -> BoxFuture<'static, Result<Option<G>>> {
-        match self.ask(Wait::Once) {
-            Ok((engine, ask)) => Box::pin(may(engine, ask)),
-            Err(e) => Box::pin(std::future::ready(Err(e))),
-        }
+    fn into_future(self) -> Acquiring<G, May> {
+        self.begin(Wait::Once)
     }
 }
 
 impl<G, Ending, T> Acquire<G, Ending>
 where
-    Self: IntoFuture<Output = Result<T>, IntoFuture = BoxFuture<'static, Result<T>>>,
+    Self: IntoFuture<Output = Result<T>>,
+    <Self as IntoFuture>::IntoFuture: Send + 'static,
     T: Send + 'static,
 {
     /// Acquires and blocks the calling thread meanwhile; no runtime is needed. Not for use inside async code, where it
@@ -181,7 +237,7 @@ where
     /// ```
     pub fn blocking(self) -> Result<T> {
         let env = self.engine.env.clone();
-        engine::block_on(&*env, self.into_future())
+        engine::block_on(&*env, Box::pin(self.into_future()))
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::future::{IntoFuture, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
@@ -315,7 +316,8 @@ async fn a_hand_off_whose_reply_is_lost_leaves_one_holder() {
             let from = Match::token(first.owner().to_string());
             let rule = loss.strike(&stage.proxy, acquire(&name).and(from), 1);
             let mut waiting = mutex.lock().into_future();
-            let queued = poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx).is_pending())).await;
+            let queued =
+                poll_fn(|cx| Poll::Ready(Pin::new(&mut waiting).poll(cx).is_pending())).await;
             assert!(queued, "the lock is held");
             first.unlock().await.unwrap();
             let second = tokio::time::timeout(SOON, waiting).await.expect("in time").unwrap();

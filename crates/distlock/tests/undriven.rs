@@ -1,6 +1,7 @@
 //! Runtimes that nobody runs any more: what was begun on them is finished elsewhere.
 
 #![cfg(feature = "redis")]
+#![allow(clippy::unwrap_used)] // helpers of tests
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -73,7 +74,7 @@ fn an_acquisition_abandoned_with_its_runtime_falls_back_by_itself() {
     let locks = runtime.block_on(Locks::connect(&server.url())).unwrap();
     for polls in 0..4 {
         runtime.block_on(async {
-            let mut acquiring = locks.mutex("k").lock().into_future();
+            let mut acquiring = Box::pin(locks.mutex("k").lock().into_future());
             for _ in 0..polls {
                 let once = std::future::poll_fn(|cx| {
                     std::task::Poll::Ready(acquiring.as_mut().poll(cx).is_ready())

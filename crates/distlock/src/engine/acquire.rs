@@ -3,13 +3,14 @@
 //! Uncontended, an acquisition is one attempt, made by the caller: one round trip. If the lock is busy the caller
 //! queues in its lane and the lane's [driver](super::drive) tries for it.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::sync::{SemaphorePermit, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::attempt::{Lead, Tried, attempt, reenter};
 use super::detach::Detached;
@@ -65,38 +66,200 @@ impl Ask {
     }
 }
 
-/// Acquires, or says `None` when the lock stayed busy for as long as the caller waits.
+/// An acquisition under way. Ends with the hold, or with `None` when the lock stayed busy for as long as the caller waits.
 ///
-/// One absolute deadline covers everything in here.
-pub(crate) async fn acquire(engine: &Arc<Engine>, ask: &Ask) -> Result<Option<Hold>> {
-    let start = engine.env.now();
-    let mut farewell = Farewell { engine, ask, start, armed: true };
-    let outcome = enter(engine, ask, start).await;
-    if let Ok(Some(_)) = outcome {
-        if engine.is_closed() {
-            return Err(Engine::closed_error()); // too late: dropping the hold lets go of it
-        }
-        farewell.armed = false;
-        let waited = engine.env.now().since(start);
-        engine.observe(ask.kind, &ask.name, Event::Acquired { waited });
-    }
-    outcome.map_err(|e| e.about(ask.kind, &ask.name))
-}
-
-/// Tells observers when a caller leaves without the lock, also when it is dropped.
-struct Farewell<'a> {
-    engine: &'a Engine,
-    ask: &'a Ask,
+/// One absolute deadline covers all of it. Written out by hand because a hundred thousand callers may wait at once: what it
+/// keeps while it waits is small, and whatever is large and brief is in a box of its own.
+#[derive(Debug)]
+pub(crate) struct Acquiring {
+    engine: Arc<Engine>,
+    ask: Ask,
+    lane: LaneRef,
     start: Moment,
-    armed: bool,
+    stage: Stage,
 }
 
-impl Drop for Farewell<'_> {
-    fn drop(&mut self) {
-        if self.armed {
-            let waited = self.engine.env.now().since(self.start);
-            self.engine.observe(self.ask.kind, &self.ask.name, Event::GaveUp { waited });
+enum Stage {
+    /// Ask the lane which way to go.
+    Look,
+    /// Too many ask the store at once.
+    Crowded(BoxFuture<'static, Result<OwnedSemaphorePermit>>),
+    /// A step of this process is on its way to the store.
+    Settle(BoxFuture<'static, Result<()>>),
+    /// With the turn that it takes.
+    Attempt(Detached<Tried>, #[allow(dead_code)] OwnedSemaphorePermit),
+    Reenter(Detached<Result<Option<Hold>>>),
+    Queued(Place, Option<BoxFuture<'static, ()>>),
+    Over,
+}
+
+impl fmt::Debug for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stage")
+    }
+}
+
+impl Acquiring {
+    pub(crate) fn new(engine: Arc<Engine>, ask: Ask) -> Acquiring {
+        let lane = engine.lanes.get(&ask.name);
+        let start = engine.env.now();
+        Acquiring { engine, ask, lane, start, stage: Stage::Look }
+    }
+
+    /// What was asked, and whom.
+    pub(crate) fn request(&self) -> (&Arc<Engine>, &Ask) {
+        (&self.engine, &self.ask)
+    }
+
+    fn deadline(&self) -> Moment {
+        match self.ask.wait {
+            Wait::Once => self.start,
+            Wait::For(wait) => self.start.after(wait),
+            Wait::Forever => Moment::NEVER,
         }
+    }
+
+    /// Even one attempt may have to reconnect, or to ask again after a lost reply.
+    fn patience(&self) -> Moment {
+        self.deadline().max(self.start.after(config::COMMAND_TIMEOUT))
+    }
+
+    /// Goes the way that the lane says.
+    fn look(&mut self, turn: OwnedSemaphorePermit) -> Result<()> {
+        let patience = self.patience();
+        let (engine, lane, ask) = (&self.engine, &self.lane, &self.ask);
+        self.stage = match way(engine, lane, ask)? {
+            Way::Settle => Stage::Settle(Box::pin(settle(engine.clone(), lane.clone(), patience))),
+            Way::Reenter(tenure) => {
+                let work = reenter(engine.clone(), tenure, ask.clone(), patience);
+                Stage::Reenter(Detached::new(&engine.env, work))
+            }
+            Way::Attempt(lead) => {
+                let work = attempt(engine.clone(), lane.clone(), ask.clone(), lead, patience);
+                Stage::Attempt(Detached::new(&engine.env, work), turn)
+            }
+            Way::Queue(place) => self.queue(place),
+        };
+        Ok(())
+    }
+
+    fn queue(&self, place: Place) -> Stage {
+        if place.drives {
+            drive::start(&self.engine, self.lane.clone(), &self.ask);
+        }
+        let deadline = self.deadline();
+        let timeout = (deadline != Moment::NEVER).then(|| self.engine.env.sleep_until(deadline));
+        Stage::Queued(place, timeout)
+    }
+
+    /// What comes after an attempt: the end, or the queue.
+    fn tried(&mut self, mut tried: Tried) -> Option<Result<Option<Hold>>> {
+        let once = matches!(self.ask.wait, Wait::Once);
+        match tried {
+            Tried::Won(hold) => return Some(Ok(Some(hold))),
+            Tried::Failed(e, _) if once || !e.is_retryable() => return Some(Err(e)),
+            Tried::Busy(_) if once => return Some(Ok(None)),
+            _ => {}
+        }
+        let unsure = tried.take_doubt();
+        let place = Place::take(&mut self.lane.state(), &self.ask, self.start, unsure);
+        self.stage = self.queue(place);
+        None
+    }
+
+    /// What comes after a grant, or after the time was up.
+    fn granted(&mut self, grant: Option<Grant>) -> Option<Result<Option<Hold>>> {
+        self.stage = Stage::Look;
+        match grant {
+            Some(Grant::Hold(hold)) => Some(Ok(Some(hold))),
+            Some(Grant::Again) => None,
+            Some(Grant::Failed(e)) => Some(Err(e)),
+            None => {
+                let outage = self.lane.state().outage.as_ref().map(|(_, e)| e.clone());
+                Some(outage.map_or(Ok(None), Err))
+            }
+        }
+    }
+
+    fn end(&mut self, outcome: Result<Option<Hold>>) -> Result<Option<Hold>> {
+        self.stage = Stage::Over;
+        let (engine, ask) = (&self.engine, &self.ask);
+        let outcome = match outcome {
+            // Too late: dropping the hold lets go of it.
+            Ok(Some(_)) if engine.is_closed() => Err(Engine::closed_error()),
+            outcome => outcome,
+        };
+        let waited = engine.env.now().since(self.start);
+        let event = match outcome {
+            Ok(Some(_)) => Event::Acquired { waited },
+            _ => Event::GaveUp { waited },
+        };
+        engine.observe(ask.kind, &ask.name, event);
+        outcome.map_err(|e| e.about(ask.kind, &ask.name))
+    }
+
+    /// One step further: the outcome, if there is one now.
+    fn advance(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Option<Hold>>>> {
+        let step = match &mut self.stage {
+            Stage::Look => match self.engine.askers.clone().try_acquire_owned() {
+                Ok(turn) => self.look(turn),
+                Err(_) => {
+                    let crowded = crowded(self.engine.clone(), self.patience());
+                    self.stage = Stage::Crowded(Box::pin(crowded));
+                    Ok(())
+                }
+            },
+            Stage::Crowded(turn) => {
+                let turn = ready!(turn.as_mut().poll(cx));
+                turn.and_then(|turn| self.look(turn))
+            }
+            Stage::Settle(settled) => {
+                let settled = ready!(settled.as_mut().poll(cx));
+                self.stage = Stage::Look;
+                settled
+            }
+            Stage::Reenter(work) => {
+                let done = ready!(Pin::new(work).poll(cx));
+                self.stage = Stage::Look; // the outer hold was lost: begin anew
+                return Poll::Ready(done.transpose().map(|hold| hold.map(Some)));
+            }
+            Stage::Attempt(work, _) => {
+                let tried = ready!(Pin::new(work).poll(cx));
+                return Poll::Ready(self.tried(tried));
+            }
+            Stage::Queued(place, timeout) => {
+                let grant = ready!(place.poll(timeout, &self.engine, &self.lane, cx));
+                return Poll::Ready(self.granted(grant));
+            }
+            Stage::Over => return Poll::Pending, // there is nothing more to give
+        };
+        Poll::Ready(step.err().map(Err))
+    }
+}
+
+impl Future for Acquiring {
+    type Output = Result<Option<Hold>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Option<Hold>>> {
+        loop {
+            if let Some(outcome) = ready!(self.advance(cx)) {
+                return Poll::Ready(self.end(outcome));
+            }
+        }
+    }
+}
+
+impl Drop for Acquiring {
+    fn drop(&mut self) {
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Over => return,
+            Stage::Queued(place, _) => {
+                place.leave(&self.engine, &self.lane);
+            }
+            _ => {} // what is under way finishes by itself
+        }
+        let waited = self.engine.env.now().since(self.start);
+        self.engine.observe(self.ask.kind, &self.ask.name, Event::GaveUp { waited });
     }
 }
 
@@ -112,85 +275,26 @@ enum Way {
     Settle,
 }
 
-/// The body of [`acquire`]. A hundred thousand callers may wait in here at once, so what it keeps while it waits is small,
-/// and whatever is large and brief is in a box of its own.
-async fn enter(engine: &Arc<Engine>, ask: &Ask, start: Moment) -> Result<Option<Hold>> {
-    let deadline = match ask.wait {
-        Wait::Once => start,
-        Wait::For(wait) => start.after(wait),
-        Wait::Forever => Moment::NEVER,
-    };
-    // Even one attempt may have to reconnect, or to ask again after a lost reply.
-    let patience = deadline.max(start.after(config::COMMAND_TIMEOUT));
-    let lane = engine.lanes.get(&ask.name);
-    loop {
-        let turn = match engine.askers.try_acquire() {
-            Ok(turn) => turn,
-            Err(_) => Box::pin(crowded(engine, patience)).await?,
-        };
-        let place = match way(engine, &lane, ask)? {
-            Way::Settle => {
-                drop(turn);
-                Box::pin(settle(engine, &lane, patience)).await?;
-                continue;
-            }
-            Way::Reenter(tenure) => {
-                let work = reenter(engine.clone(), tenure, ask.clone(), patience);
-                match Detached::new(&engine.env, work).await? {
-                    Some(hold) => return Ok(Some(hold)),
-                    None => continue, // the outer hold was lost: begin anew
-                }
-            }
-            Way::Attempt(lead) => {
-                let once = matches!(ask.wait, Wait::Once);
-                let work = attempt(engine.clone(), lane.clone(), ask.clone(), lead, patience);
-                match Detached::new(&engine.env, work).await {
-                    Tried::Won(hold) => return Ok(Some(hold)),
-                    Tried::Failed(e, _) if once || !e.is_retryable() => return Err(e),
-                    Tried::Busy(_) if once => return Ok(None),
-                    mut tried => Place::take(&mut lane.state(), ask, start, tried.take_doubt()),
-                }
-            }
-            Way::Queue(place) => place,
-        };
-        drop(turn);
-        if place.drives {
-            drive::start(engine, lane.clone(), ask);
-        }
-        let timeout = (deadline != Moment::NEVER).then(|| engine.env.sleep_until(deadline));
-        let queued = Queued { place, timeout, engine, lane: &lane };
-        match queued.await {
-            Some(Grant::Hold(hold)) => return Ok(Some(hold)),
-            Some(Grant::Again) => {}
-            Some(Grant::Failed(e)) => return Err(e),
-            None => {
-                let outage = lane.state().outage.as_ref().map(|(_, e)| e.clone());
-                return outage.map_or(Ok(None), Err);
-            }
-        }
-    }
-}
-
 /// Waits for a turn to ask.
-async fn crowded(engine: &Engine, patience: Moment) -> Result<SemaphorePermit<'_>> {
+async fn crowded(engine: Arc<Engine>, patience: Moment) -> Result<OwnedSemaphorePermit> {
     let full = || Error::new(ErrorKind::Unavailable, "too many ask for locks at once");
+    let turn = engine.askers.clone().acquire_owned();
+    if patience == Moment::NEVER {
+        return turn.await.map_err(|_| full());
+    }
     tokio::select! {
-        turn = engine.askers.acquire() => turn.map_err(|_| full()),
+        turn = turn => turn.map_err(|_| full()),
         () = engine.env.sleep_until(patience) => Err(full()),
     }
 }
 
 /// Waits until a step that is on its way has arrived.
-async fn settle(engine: &Engine, lane: &LaneRef, patience: Moment) -> Result<()> {
+async fn settle(engine: Arc<Engine>, lane: LaneRef, patience: Moment) -> Result<()> {
+    let text = "an earlier release of this lock is still on its way to the store";
     tokio::select! {
         () = lane.settled() => Ok(()),
-        () = engine.env.sleep_until(patience) => Err(lane_is_stuck()),
+        () = engine.env.sleep_until(patience) => Err(Error::new(ErrorKind::Unavailable, text)),
     }
-}
-
-fn lane_is_stuck() -> Error {
-    let text = "an earlier release of this lock is still on its way to the store";
-    Error::new(ErrorKind::Unavailable, text)
 }
 
 fn way(engine: &Arc<Engine>, lane: &LaneRef, ask: &Ask) -> Result<Way> {
@@ -249,44 +353,31 @@ impl Place {
         let (ticket, granted, drives) = state.join(ask, joined, unsure);
         Place { ticket, granted, drives }
     }
-}
 
-/// Waits for a grant, or until the time is up. Dropped, it gives its place up.
-struct Queued<'a> {
-    place: Place,
-    timeout: Option<BoxFuture<'static, ()>>,
-    engine: &'a Arc<Engine>,
-    lane: &'a LaneRef,
-}
-
-impl Queued<'_> {
-    /// False if the place was gone: the grant was on its way.
-    fn leave(&self) -> bool {
-        let waiter = self.lane.leave(self.place.ticket);
-        if let Some(waiter) = &waiter {
-            release::give_up(self.engine, self.lane, waiter);
-        }
-        waiter.is_some()
-    }
-}
-
-impl Future for Queued<'_> {
-    type Output = Option<Grant>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Grant>> {
-        if let Poll::Ready(grant) = Pin::new(&mut self.place.granted).poll(cx) {
+    /// Waits for the grant, or until the time is up.
+    fn poll(
+        &mut self,
+        timeout: &mut Option<BoxFuture<'static, ()>>,
+        engine: &Arc<Engine>,
+        lane: &LaneRef,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Grant>> {
+        if let Poll::Ready(grant) = Pin::new(&mut self.granted).poll(cx) {
             return Poll::Ready(grant.ok());
         }
-        match self.timeout.as_mut().map(|timeout| timeout.as_mut().poll(cx)) {
+        match timeout.as_mut().map(|timeout| timeout.as_mut().poll(cx)) {
             None | Some(Poll::Pending) => Poll::Pending,
-            Some(Poll::Ready(())) if self.leave() => Poll::Ready(None),
-            Some(Poll::Ready(())) => Poll::Ready(self.place.granted.try_recv().ok()),
+            Some(Poll::Ready(())) if self.leave(engine, lane) => Poll::Ready(None),
+            Some(Poll::Ready(())) => Poll::Ready(self.granted.try_recv().ok()),
         }
     }
-}
 
-impl Drop for Queued<'_> {
-    fn drop(&mut self) {
-        self.leave();
+    /// False if the place was gone: the grant was on its way.
+    fn leave(&self, engine: &Arc<Engine>, lane: &LaneRef) -> bool {
+        let waiter = lane.leave(self.ticket);
+        if let Some(waiter) = &waiter {
+            release::give_up(engine, lane, waiter);
+        }
+        waiter.is_some()
     }
 }

@@ -24,7 +24,7 @@ mod tell;
 mod waiters;
 mod watchdog;
 
-pub(crate) use acquire::{Ask, Wait, acquire};
+pub(crate) use acquire::{Acquiring, Ask, Wait};
 pub(crate) use detach::Detached;
 pub(crate) use hold::Hold;
 pub use hold::State;
@@ -76,7 +76,7 @@ pub(crate) struct Engine {
     drivers: Drivers,
     alarm: Arc<Alarm>,
     /// Callers who ask the store by themselves; more than this at once only get in each other's way.
-    askers: Semaphore,
+    askers: Arc<Semaphore>,
     watchdog: Arc<Watchdog>,
     closed: AtomicBool,
 }
@@ -92,7 +92,7 @@ impl Engine {
             watchdog: Watchdog::new(store.clone(), env.clone()),
             alarm: Alarm::new(env.clone()),
             drivers: Drivers::default(),
-            askers: Semaphore::new(config::ASKERS),
+            askers: Arc::new(Semaphore::new(config::ASKERS)),
             store,
             env,
             observer,

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 pub struct Topic {
     calls: AtomicU64,
     /// Who waits for the next call. Hardly ever more than one: the engine listens once per name.
-    waiting: Mutex<Vec<Waker>>,
+    waiting: Mutex<Waiting>,
 }
 
 impl Topic {
@@ -21,7 +21,36 @@ impl Topic {
         self.calls.fetch_add(1, Ordering::Release);
         let woken = std::mem::take(&mut *waiting);
         drop(waiting);
-        woken.into_iter().for_each(Waker::wake);
+        match woken {
+            Waiting::Nobody => {}
+            Waiting::One(waker) => waker.wake(),
+            Waiting::Many(wakers) => wakers.into_iter().for_each(Waker::wake),
+        }
+    }
+}
+
+/// One costs no memory of its own.
+#[derive(Debug, Default)]
+enum Waiting {
+    #[default]
+    Nobody,
+    One(Waker),
+    Many(Vec<Waker>),
+}
+
+impl Waiting {
+    fn add(&mut self, waker: &Waker) {
+        *self = match std::mem::take(self) {
+            Waiting::Nobody => Waiting::One(waker.clone()),
+            Waiting::One(one) if one.will_wake(waker) => Waiting::One(one),
+            Waiting::One(one) => Waiting::Many(vec![one, waker.clone()]),
+            Waiting::Many(mut many) => {
+                if !many.iter().any(|one| one.will_wake(waker)) {
+                    many.push(waker.clone());
+                }
+                Waiting::Many(many)
+            }
+        };
     }
 }
 
@@ -55,10 +84,7 @@ impl Listener {
         if calls != self.heard {
             return Poll::Ready(calls.wrapping_sub(std::mem::replace(&mut self.heard, calls)));
         }
-        if !waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
-            waiting.reserve_exact(1);
-            waiting.push(cx.waker().clone());
-        }
+        waiting.add(cx.waker());
         Poll::Pending
     }
 }
