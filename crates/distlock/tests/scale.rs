@@ -34,12 +34,13 @@ async fn ask(crowd: &mut Worker, command: &str, answer: &str) -> String {
 async fn report(crowd: &mut Worker) -> HashMap<String, u64> {
     let report = ask(crowd, "report", "asked=").await;
     let pairs = report.split(' ').filter_map(|pair| pair.split_once('='));
-    pairs.map(|(name, value)| (name.to_owned(), value.parse().unwrap())).collect()
+    pairs.map(|(name, value)| (name.to_owned(), value.parse().expect("a count"))).collect()
 }
 
 async fn memory(crowd: &mut Worker) -> u64 {
     let memory = ask(crowd, "memory", "memory").await;
-    memory.split(' ').nth(1).unwrap().parse().unwrap()
+    let bytes = memory.strip_prefix("memory ").and_then(|bytes| bytes.parse().ok());
+    bytes.expect("a number of bytes")
 }
 
 /// Waits until that many waiters have had the lock and none has failed.
@@ -68,7 +69,7 @@ async fn subscribed(server: &Server, channels: u64) {
     let since = Instant::now();
     loop {
         let seen = server.info_field("pubsub_channels").await;
-        let seen: u64 = seen.and_then(|seen| seen.parse().ok()).unwrap();
+        let seen: u64 = seen.and_then(|seen| seen.parse().ok()).expect("a count");
         if seen == channels {
             return;
         }
