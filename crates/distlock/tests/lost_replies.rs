@@ -602,3 +602,27 @@ async fn a_waiter_that_meets_an_outage_says_so_and_not_that_the_lock_was_busy() 
     stage.assert_held(&holder, 1).await;
     holder.unlock().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_waiter_that_sleeps_through_an_outage_says_so_and_not_that_the_lock_was_busy() {
+    let stage = Stage::new().await;
+    let holder = stage.other.mutex("asleep").lock().await.unwrap();
+    let wait = Duration::from_secs(2);
+    let waiting = tokio::spawn(stage.locks.mutex("asleep").lock().wait(wait).into_future());
+    eventually("it waits", async || !stage.server.pubsub_channels().await.is_empty()).await;
+    // Until it has stopped looking: nothing is under way that could fail.
+    let (mut asked, mut since) = (stage.proxy.count("EVALSHA"), Instant::now());
+    eventually("it sleeps", async || {
+        let now = stage.proxy.count("EVALSHA");
+        if now != asked {
+            (asked, since) = (now, Instant::now());
+        }
+        since.elapsed() > Duration::from_millis(100)
+    })
+    .await;
+    stage.proxy.refuse(true).await;
+    stage.proxy.reset_all().await;
+    meets_the_outage("lock", wait + GRACE, async { waiting.await.unwrap() }).await;
+    stage.assert_held(&holder, 1).await;
+    holder.unlock().await.unwrap();
+}
