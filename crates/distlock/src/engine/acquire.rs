@@ -80,6 +80,8 @@ pub(crate) struct Acquiring {
 }
 
 enum Stage {
+    /// Never polled: nothing has happened yet.
+    New,
     /// Ask the lane which way to go.
     Look,
     /// Too many ask the store at once.
@@ -103,7 +105,7 @@ impl Acquiring {
     pub(crate) fn new(engine: Arc<Engine>, ask: Ask) -> Acquiring {
         let lane = engine.lanes.get(&ask.name);
         let start = engine.env.now();
-        Acquiring { engine, ask, lane, start, stage: Stage::Look }
+        Acquiring { engine, ask, lane, start, stage: Stage::New }
     }
 
     /// What was asked, and whom.
@@ -201,6 +203,11 @@ impl Acquiring {
     /// One step further: the outcome, if there is one now.
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Option<Hold>>>> {
         let step = match &mut self.stage {
+            Stage::New => {
+                self.start = self.engine.env.now();
+                self.stage = Stage::Look;
+                Ok(())
+            }
             Stage::Look => match self.engine.askers.clone().try_acquire_owned() {
                 Ok(turn) => self.look(turn),
                 Err(_) => {
@@ -252,7 +259,7 @@ impl Future for Acquiring {
 impl Drop for Acquiring {
     fn drop(&mut self) {
         match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Over => return,
+            Stage::New | Stage::Over => return,
             Stage::Queued(place, _) => {
                 place.leave(&self.engine, &self.lane);
             }

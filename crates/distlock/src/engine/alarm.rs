@@ -1,7 +1,7 @@
 //! One clock for all drivers that rest: a timer of its own for each would cost more than the rest of a waiter.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
@@ -17,7 +17,7 @@ pub(super) struct Alarm {
 
 #[derive(Debug, Default)]
 struct Bells {
-    due: BTreeMap<Bell, Weak<Lane>>,
+    due: BTreeMap<Bell, Arc<Lane>>,
     last: u64,
     running: bool,
     /// When the task looks next; one that is due earlier pokes it.
@@ -41,7 +41,7 @@ impl Alarm {
         let mut bells = self.bells();
         bells.last += 1;
         let bell = (at, bells.last);
-        bells.due.insert(bell, lane.downgrade());
+        bells.due.insert(bell, lane.lane());
         let sooner = bells.looks_at.is_some_and(|looks_at| at < looks_at);
         let start = !std::mem::replace(&mut bells.running, true);
         drop(bells);
@@ -59,7 +59,7 @@ impl Alarm {
     }
 
     /// Takes one that is due, or says when the next one is; `None` if there is none, which ends the task.
-    fn next(&self) -> Option<Result<Weak<Lane>, Moment>> {
+    fn next(&self) -> Option<Result<Arc<Lane>, Moment>> {
         let mut bells = self.bells();
         bells.looks_at = None;
         match bells.due.first_entry() {
@@ -80,11 +80,7 @@ impl Alarm {
 async fn ring(alarm: Arc<Alarm>) {
     while let Some(next) = alarm.next() {
         match next {
-            Ok(lane) => {
-                if let Some(lane) = LaneRef::upgrade(&lane) {
-                    lane.nudge();
-                }
-            }
+            Ok(lane) => lane.nudge(),
             Err(at) => {
                 tokio::select! {
                     () = alarm.env.sleep_until(at) => {}

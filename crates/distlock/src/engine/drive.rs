@@ -4,8 +4,8 @@
 //! a small box in its lane, without a task or a timer of its own: a hundred thousand lanes may have one.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::acquire::{Ask, Wait};
@@ -13,7 +13,7 @@ use super::alarm::Bell;
 use super::attempt::{Lead, Tried, attempt};
 use super::backoff::Backoff;
 use super::hold::{State, Tenure};
-use super::waiters::{Grant, Lane, LaneRef, LaneState, StandBack};
+use super::waiters::{Grant, LaneRef, LaneState, StandBack};
 use super::watchdog::verify;
 use super::{Engine, release};
 use crate::config;
@@ -48,7 +48,7 @@ pub(super) struct Driver {
 
 impl Driver {
     fn new(engine: Arc<Engine>, lane: LaneRef, kind: Kind, what: What) -> Box<Driver> {
-        let waker = Waker::from(Arc::new(Nudge(lane.downgrade())));
+        let waker = Waker::from(lane.lane());
         Box::new(Driver {
             engine,
             lane,
@@ -123,17 +123,6 @@ impl Drop for Driver {
             if let Some(heir) = self.engine.drivers.admit(heir) {
                 self.engine.env.spawn_apart(Box::pin(drive(heir)));
             }
-        }
-    }
-}
-
-/// Wakes the driver of a lane that is still in use.
-struct Nudge(Weak<Lane>);
-
-impl Wake for Nudge {
-    fn wake(self: Arc<Nudge>) {
-        if let Some(lane) = LaneRef::upgrade(&self.0) {
-            lane.nudge();
         }
     }
 }

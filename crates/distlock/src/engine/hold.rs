@@ -276,6 +276,10 @@ impl Tenure {
         alive
     }
 
+    pub(super) fn is_released(&self) -> bool {
+        self.vitals.phase.load(Ordering::Acquire) == RELEASED
+    }
+
     /// It is taken away on purpose: its guards learn of it as of any loss, but the store is told.
     pub(super) fn revoke(&self) {
         if self.vitals.end(LOST) {

@@ -3,6 +3,8 @@
 //! Letting go happens here and now, in memory; the [store is told](super::tell) in a future that no caller can drop.
 
 use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +13,7 @@ use tokio::sync::oneshot;
 use super::Engine;
 use super::detach::{self, Detached};
 use super::hold::{Hold, State, Tenure};
-use super::tell::{Receipt, Stepping, answer, free, tell};
+use super::tell::{Receipt, Receipts, Stepping, free, tell};
 use super::waiters::{Grant, LaneRef, LaneState, Step, Waiter};
 use crate::config;
 use crate::error::{Error, ErrorKind, Result};
@@ -28,27 +30,31 @@ pub(super) fn let_go(tenure: Arc<Tenure>, watched: bool) {
 
 /// Lets go of one level and says how it went.
 pub(crate) async fn unlock(hold: Hold) -> Result<()> {
-    let (tenure, watched) = hold.disarm();
-    let (receipt, received) = oneshot::channel();
-    let (kind, name, env) = (tenure.kind, tenure.lane.name.clone(), tenure.engine.env.clone());
-    let vitals = tenure.vitals.clone();
-    let answer = match part(tenure, watched, Some(receipt)) {
-        Parting::Lost => Ok(Err(lost())),
-        Parting::Done => received.await,
-        Parting::Tell(stepping) => {
-            let mut received = received;
-            tokio::select! {
-                biased;
-                answer = &mut received => answer,
-                () = Detached::new(&env, tell(stepping)) => received.await,
-            }
+    let (receipt, mut received) = oneshot::channel();
+    let (tenure, mut work) = begin_unlock(hold, receipt);
+    let answer = poll_fn(|cx| {
+        if let Some(telling) = &mut work
+            && Pin::new(telling).poll(cx).is_ready()
+        {
+            work = None;
         }
-    };
-    let answer = answer.unwrap_or_else(|_| match vitals.state(env.now()) {
-        State::Lost => Err(lost()),
-        _ => Err(Error::new(ErrorKind::Indeterminate, "the release was interrupted")),
+        // Looked at last: once it is there, what else is being told is no business of this caller.
+        Pin::new(&mut received).poll(cx)
     });
-    answer.map_err(|e| e.about(kind, &name))
+    let answer = answer.await.unwrap_or_else(|_| match tenure.is_released() {
+        true => Err(Error::new(ErrorKind::Indeterminate, "the release was interrupted")),
+        false => Err(lost()),
+    });
+    answer.map_err(|e| e.about(tenure.kind, &tenure.lane.name))
+}
+
+fn begin_unlock(hold: Hold, receipt: Receipt) -> (Arc<Tenure>, Option<Detached<()>>) {
+    let (tenure, watched) = hold.disarm();
+    let work = match part(tenure.clone(), watched, Some(receipt)) {
+        Parting::Tell(stepping) => Some(Detached::new(&tenure.engine.env, tell(stepping))),
+        Parting::Lost | Parting::Done => None,
+    };
+    (tenure, work)
 }
 
 pub(crate) fn lost() -> Error {
@@ -78,7 +84,7 @@ fn part(tenure: Arc<Tenure>, watched: bool, receipt: Option<Receipt>) -> Parting
         seat.depth -= 1;
         seat.watched -= u32::from(watched);
         tenure.watch(seat.watched > 0);
-        state.receipts.extend(receipt);
+        state.receipts.add(receipt);
         return tell_if_idle(engine, lane, state);
     }
     if !tenure.finish() {
@@ -107,7 +113,7 @@ fn part(tenure: Arc<Tenure>, watched: bool, receipt: Option<Receipt>) -> Parting
             if leaked {
                 state.wire = None;
             }
-            state.receipts.extend(receipt);
+            state.receipts.add(receipt);
             let parting = tell_if_idle(engine, lane, state);
             drop(gone);
             tenure.observe_release();
@@ -138,7 +144,7 @@ fn tell_if_idle(
         None => {
             let receipts = std::mem::take(&mut state.receipts);
             drop(state);
-            answer(receipts, Ok(()));
+            receipts.answer(&Ok(()));
             lane.announce();
             Parting::Done
         }
@@ -216,7 +222,7 @@ pub(super) fn disown(engine: &Arc<Engine>, lane: &LaneRef, owner: Owner, lease: 
     let env = engine.env.clone();
     env.spawn_apart(Box::pin(async move {
         let _stepping = ours.then(|| Stepping::taken(&engine, &lane));
-        free(&engine, &lane, owner, until, Vec::new()).await;
+        free(&engine, &lane, owner, until, Receipts::default()).await;
     }));
 }
 

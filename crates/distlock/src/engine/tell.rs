@@ -22,6 +22,27 @@ use crate::store::{Attempt, Claim, Released, What};
 /// Where somebody waits for the answer to a release.
 pub(super) type Receipt = oneshot::Sender<Result<()>>;
 
+/// Those who wait for the same answer: nobody or one, as a rule.
+#[derive(Debug, Default)]
+pub(super) struct Receipts(Option<Box<(Receipt, Receipts)>>);
+
+impl Receipts {
+    pub(super) fn add(&mut self, receipt: Option<Receipt>) {
+        if let Some(receipt) = receipt {
+            let rest = std::mem::take(self);
+            *self = Receipts(Some(Box::new((receipt, rest))));
+        }
+    }
+
+    pub(super) fn answer(mut self, how: &Result<()>) {
+        while let Some(first) = self.0.take() {
+            let (receipt, rest) = *first;
+            drop(receipt.send(how.clone()));
+            self = rest;
+        }
+    }
+}
+
 /// The right to tell the store about a lane. Dropped, it goes on with what is left to tell, or lets the next one have it.
 #[derive(Debug)]
 pub(super) struct Stepping {
@@ -94,12 +115,12 @@ impl LaneState {
 }
 
 /// The next thing to tell, and who wants to know how it went.
-fn take_work(lane: &LaneRef) -> Option<(Work, Vec<Receipt>)> {
+fn take_work(lane: &LaneRef) -> Option<(Work, Receipts)> {
     let mut state = lane.state();
     let work = state.work()?;
     state.stepping = Some(work.step());
     let receipts = match work {
-        Work::Pass { .. } => Vec::new(),
+        Work::Pass { .. } => Receipts::default(),
         _ => std::mem::take(&mut state.receipts),
     };
     Some((work, receipts))
@@ -121,12 +142,6 @@ pub(super) async fn tell(stepping: Stepping) {
     }
 }
 
-pub(super) fn answer(receipts: Vec<Receipt>, how: Result<()>) {
-    for receipt in receipts {
-        drop(receipt.send(how.clone()));
-    }
-}
-
 /// The claim that gives up everything `owner` holds.
 pub(super) fn last_step(name: &Arc<str>, owner: Owner) -> Claim {
     let (name, lease) = (name.clone(), Duration::ZERO);
@@ -139,7 +154,7 @@ pub(super) async fn free(
     lane: &LaneRef,
     owner: Owner,
     until: Moment,
-    mut receipts: Vec<Receipt>,
+    mut receipts: Receipts,
 ) {
     let claim = last_step(&lane.name, owner);
     let patience = engine.env.now().after(config::COMMAND_TIMEOUT);
@@ -156,7 +171,7 @@ pub(super) async fn free(
                 }
                 if now >= patience {
                     // The caller has waited long enough; this goes on without it.
-                    answer(std::mem::take(&mut receipts), Err(e));
+                    std::mem::take(&mut receipts).answer(&Err(e));
                 }
                 engine.env.sleep_until(backoff.next(&*engine.env)).await;
             }
@@ -179,26 +194,24 @@ pub(super) async fn free(
         });
     }
     drop(state);
-    answer(
-        receipts,
-        match answered {
-            // Told twice: the first time may have been the one that freed it.
-            Ok(Released::NotHeld) if !unsure => Err(lost()),
-            Ok(_) => Ok(()),
-            Err(e) => Err(e),
-        },
-    );
+    let how = match answered {
+        // Told twice: the first time may have been the one that freed it.
+        Ok(Released::NotHeld) if !unsure => Err(lost()),
+        Ok(_) => Ok(()),
+        Err(e) => Err(e),
+    };
+    receipts.answer(&how);
 }
 
 /// Takes one level of a re-entered hold back.
-async fn shrink(engine: &Arc<Engine>, tenure: &Arc<Tenure>, depth: u32, receipts: Vec<Receipt>) {
+async fn shrink(engine: &Arc<Engine>, tenure: &Arc<Tenure>, depth: u32, receipts: Receipts) {
     let claim = tenure.claim(Duration::ZERO, depth);
     let mut backoff = Backoff::default();
     loop {
         match engine.store.release(&claim).await {
             Ok(Released::NotHeld) => {
                 tenure.lose();
-                return answer(receipts, Err(lost()));
+                return receipts.answer(&Err(lost()));
             }
             Err(e) if e.is_retryable() && engine.env.now() < tenure.vitals.deadline() => {
                 tenure.doubt();
@@ -212,7 +225,7 @@ async fn shrink(engine: &Arc<Engine>, tenure: &Arc<Tenure>, depth: u32, receipts
                     state.wire = Some((tenure.owner, depth));
                 }
                 drop(state);
-                return answer(receipts, told.map(drop));
+                return receipts.answer(&told.map(drop));
             }
         }
     }

@@ -5,7 +5,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Wake;
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
@@ -13,8 +15,9 @@ use tokio::sync::{Notify, oneshot};
 use super::acquire::Ask;
 use super::drive::Driver;
 use super::hold::{Hold, Tenure};
+use super::tell::Receipts;
 use crate::env::Moment;
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::owner::Owner;
 
 const SHARDS: usize = 16;
@@ -42,18 +45,18 @@ impl Lanes {
         let lane = shard
             .entry(name.clone())
             .or_insert_with(|| Arc::new(Lane::new(name.clone(), self.0.clone())));
-        LaneRef(Some(lane.clone()))
+        LaneRef::to(lane)
     }
 
     pub(super) fn find(&self, name: &str) -> Option<LaneRef> {
-        self.0.of(name).get(name).map(|lane| LaneRef(Some(lane.clone())))
+        self.0.of(name).get(name).map(LaneRef::to)
     }
 
     pub(super) fn all(&self) -> Vec<LaneRef> {
         let mut lanes = Vec::new();
         for map in &self.0.maps {
             let map = map.lock().unwrap_or_else(PoisonError::into_inner);
-            lanes.extend(map.values().map(|lane| LaneRef(Some(lane.clone()))));
+            lanes.extend(map.values().map(LaneRef::to));
         }
         lanes
     }
@@ -72,19 +75,21 @@ impl Deref for LaneRef {
 }
 
 impl LaneRef {
-    /// Does not keep the lane in use.
-    pub(super) fn downgrade(&self) -> Weak<Lane> {
-        self.0.as_ref().map(Arc::downgrade).unwrap_or_default()
+    /// For a lane that is in use, or whose shard is locked.
+    fn to(lane: &Arc<Lane>) -> LaneRef {
+        lane.users.fetch_add(1, Ordering::Relaxed);
+        LaneRef(Some(lane.clone()))
     }
 
-    pub(super) fn upgrade(lane: &Weak<Lane>) -> Option<LaneRef> {
-        lane.upgrade().map(|lane| LaneRef(Some(lane)))
+    /// The lane itself, which does not keep it in use.
+    pub(super) fn lane(&self) -> Arc<Lane> {
+        self.0.clone().expect("BUG: a lane is given back only in drop")
     }
 }
 
 impl Clone for LaneRef {
     fn clone(&self) -> LaneRef {
-        LaneRef(self.0.clone())
+        LaneRef::to(&self.lane())
     }
 }
 
@@ -93,11 +98,11 @@ impl Drop for LaneRef {
         let Some(lane) = self.0.take() else { return };
         let home = lane.home.clone();
         let mut shard = home.of(&lane.name);
-        // The map's and this one: nobody else can get at it while the shard is locked.
-        if Arc::strong_count(&lane) == 2 {
+        // Nobody else can get at it while the shard is locked.
+        if lane.users.fetch_sub(1, Ordering::AcqRel) == 1 {
             shard.remove(&lane.name);
         }
-        // Given back under the lock, or two who leave at once would each count the other.
+        drop(shard);
         drop(lane);
     }
 }
@@ -106,6 +111,8 @@ impl Drop for LaneRef {
 pub(super) struct Lane {
     pub(super) name: Arc<str>,
     home: Arc<Shards>,
+    /// How many `LaneRef`s there are.
+    users: AtomicUsize,
     state: Mutex<LaneState>,
     /// For callers: a step or an attempt of this process ended, or the seat fell vacant.
     pub(super) changed: Notify,
@@ -193,7 +200,7 @@ pub(super) struct LaneState {
     /// When the store may be told of a hand-off again.
     pub(super) next_pass: Option<Moment>,
     /// Who wants to know how the next release went.
-    pub(super) receipts: Vec<oneshot::Sender<Result<()>>>,
+    pub(super) receipts: Receipts,
     /// When the store last answered, and the error since then.
     pub(super) answered: Option<Moment>,
     pub(super) outage: Option<(Moment, Error)>,
@@ -277,9 +284,21 @@ impl LaneState {
     }
 }
 
+/// A lane as a waker: whoever calls out on a topic nudges it.
+impl Wake for Lane {
+    fn wake(self: Arc<Lane>) {
+        self.nudge();
+    }
+
+    fn wake_by_ref(self: &Arc<Lane>) {
+        self.nudge();
+    }
+}
+
 impl Lane {
     fn new(name: Arc<str>, home: Arc<Shards>) -> Lane {
-        Lane { name, home, state: Mutex::default(), changed: Notify::new() }
+        let users = AtomicUsize::new(0);
+        Lane { name, home, users, state: Mutex::default(), changed: Notify::new() }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, LaneState> {
