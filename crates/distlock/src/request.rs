@@ -77,7 +77,7 @@ impl<G, Ending> Acquire<G, Ending> {
     }
 
     /// Checks everything that can be checked before anything is sent.
-    fn ask(self, default_wait: Wait) -> Result<(Arc<Engine>, Ask)> {
+    fn ask(self, default_wait: Wait) -> Result<(Arc<Engine>, Arc<str>, Ask)> {
         let name = self.name?;
         let wait = match self.wait {
             None => default_wait,
@@ -89,15 +89,15 @@ impl<G, Ending> Acquire<G, Ending> {
         let owner = self.owner.or_else(Owner::of_scope);
         let explicit = owner.is_some();
         let owner = owner.unwrap_or_else(|| self.engine.mint_owner());
-        let ask = Ask { name, kind: self.kind, what: self.what, owner, explicit, lease, wait };
-        Ok((self.engine, ask))
+        let ask = Ask { kind: self.kind, what: self.what, owner, explicit, lease, wait };
+        Ok((self.engine, name, ask))
     }
 }
 
 impl<G, Ending> Acquire<G, Ending> {
     fn begin(self, default_wait: Wait) -> Acquiring<G, Ending> {
         let stage = match self.ask(default_wait) {
-            Ok((engine, ask)) => Stage::Asking(engine::Acquiring::new(engine, ask)),
+            Ok((engine, name, ask)) => Stage::Asking(engine::Acquiring::new(engine, &name, ask)),
             Err(e) => Stage::Refused(Some(e)),
         };
         Acquiring { stage, ending: PhantomData }
@@ -116,16 +116,16 @@ pub(crate) fn check_lease(lease: Duration) -> Result<Duration> {
 }
 
 /// Why there is no lock after the whole wait: who holds it, or that the store cannot even be asked that.
-async fn too_late(engine: Arc<Engine>, ask: Ask) -> Error {
+async fn too_late(engine: Arc<Engine>, name: Arc<str>, ask: Ask) -> Error {
     let waited = match ask.wait {
         Wait::For(wait) => wait,
         _ => Duration::ZERO,
     };
     let seen = tokio::select! {
-        seen = engine.inspect(&ask.name) => seen,
+        seen = engine.inspect(&name) => seen,
         () = engine.env.sleep_until(engine.env.now().after(config::REPLY_TIMEOUT)) => {
             let text = format!("no answer in time, after a wait of {waited:?} for a busy lock");
-            return Error::new(ErrorKind::Unavailable, text).about(ask.kind, &ask.name);
+            return Error::new(ErrorKind::Unavailable, text).about(ask.kind, &name);
         }
     };
     let holder = match seen {
@@ -135,11 +135,11 @@ async fn too_late(engine: Arc<Engine>, ask: Ask) -> Error {
             seen.ttl.unwrap_or_default()
         ),
         Ok(_) => "free by now".to_owned(),
-        Err(e) if e.is_retryable() => return e.about(ask.kind, &ask.name),
+        Err(e) if e.is_retryable() => return e.about(ask.kind, &name),
         Err(_) => "who holds it may not be asked".to_owned(),
     };
     let text = format!("still busy after {waited:?}; {holder}");
-    Error::new(ErrorKind::WaitTimeout, text).about(ask.kind, &ask.name)
+    Error::new(ErrorKind::WaitTimeout, text).about(ask.kind, &name)
 }
 
 /// A request that is being made: what an awaited [`Acquire`] becomes.
@@ -180,8 +180,8 @@ impl<G: From<Hold>> Future for Acquiring<G, Must> {
                 return Poll::Ready(Ok(G::from(hold)));
             }
             if let Stage::Asking(asking) = &self.stage {
-                let (engine, ask) = asking.request();
-                let why = Box::pin(too_late(engine.clone(), ask.clone()));
+                let (engine, name, ask) = asking.request();
+                let why = Box::pin(too_late(engine.clone(), name.clone(), ask.clone()));
                 self.stage = Stage::TooLate(why);
             }
         }

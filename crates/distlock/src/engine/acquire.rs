@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use super::attempt::{Lead, Tried, attempt, reenter};
 use super::detach::Detached;
 use super::hold::{Hold, State, Tenure};
-use super::waiters::{Grant, LaneRef, LaneState, Step};
+use super::waiters::{Grant, LaneRef, LaneState, Step, Ticket};
 use super::{Engine, drive, release};
 use crate::config;
 use crate::env::{BoxFuture, Moment};
@@ -27,7 +27,6 @@ use crate::store::{Claim, Kind, What};
 /// What a caller asks for.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
-    pub(crate) name: Arc<str>,
     pub(crate) kind: Kind,
     pub(crate) what: What,
     pub(crate) owner: Owner,
@@ -54,9 +53,9 @@ impl Ask {
         self.lease.unwrap_or(engine.watchdog_timeout)
     }
 
-    pub(super) fn claim(&self, engine: &Engine) -> Claim {
+    pub(super) fn claim(&self, engine: &Engine, name: &Arc<str>) -> Claim {
         Claim {
-            name: self.name.clone(),
+            name: name.clone(),
             owner: self.owner,
             lease: self.lease(engine),
             depth: 1,
@@ -102,15 +101,15 @@ impl fmt::Debug for Stage {
 }
 
 impl Acquiring {
-    pub(crate) fn new(engine: Arc<Engine>, ask: Ask) -> Acquiring {
-        let lane = engine.lanes.get(&ask.name);
+    pub(crate) fn new(engine: Arc<Engine>, name: &Arc<str>, ask: Ask) -> Acquiring {
+        let lane = engine.lanes.get(name);
         let start = engine.env.now();
         Acquiring { engine, ask, lane, start, stage: Stage::New }
     }
 
     /// What was asked, and whom.
-    pub(crate) fn request(&self) -> (&Arc<Engine>, &Ask) {
-        (&self.engine, &self.ask)
+    pub(crate) fn request(&self) -> (&Arc<Engine>, &Arc<str>, &Ask) {
+        (&self.engine, &self.lane.name, &self.ask)
     }
 
     fn deadline(&self) -> Moment {
@@ -196,8 +195,8 @@ impl Acquiring {
             Ok(Some(_)) => Event::Acquired { waited },
             _ => Event::GaveUp { waited },
         };
-        engine.observe(ask.kind, &ask.name, event);
-        outcome.map_err(|e| e.about(ask.kind, &ask.name))
+        engine.observe(ask.kind, &self.lane.name, event);
+        outcome.map_err(|e| e.about(ask.kind, &self.lane.name))
     }
 
     /// One step further: the outcome, if there is one now.
@@ -266,7 +265,7 @@ impl Drop for Acquiring {
             _ => {} // what is under way finishes by itself
         }
         let waited = self.engine.env.now().since(self.start);
-        self.engine.observe(self.ask.kind, &self.ask.name, Event::GaveUp { waited });
+        self.engine.observe(self.ask.kind, &self.lane.name, Event::GaveUp { waited });
     }
 }
 
@@ -349,7 +348,7 @@ fn way(engine: &Arc<Engine>, lane: &LaneRef, ask: &Ask) -> Result<Way> {
 
 /// A place in a lane's queue.
 struct Place {
-    ticket: u64,
+    ticket: Ticket,
     granted: oneshot::Receiver<Grant>,
     /// Whoever has it starts the driver.
     drives: bool,

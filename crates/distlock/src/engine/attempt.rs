@@ -76,7 +76,7 @@ pub(super) async fn attempt(
     lead: Lead,
     patience: Moment,
 ) -> Tried {
-    let claim = ask.claim(&engine);
+    let claim = ask.claim(&engine, &lane.name);
     let _attempting = Attempting { lane: &lane, lead };
     let (owner, lease) = (claim.owner, claim.lease);
     let mut doubt =
@@ -84,7 +84,7 @@ pub(super) async fn attempt(
     let mut unsure = false;
     let mut backoff = Backoff::default();
     loop {
-        engine.observe(ask.kind, &ask.name, Event::Attempted);
+        engine.observe(ask.kind, &lane.name, Event::Attempted);
         let sent = engine.env.now();
         doubt.armed = true; // until it is answered
         match engine.store.acquire(&claim).await {
@@ -187,7 +187,7 @@ pub(super) async fn reenter(
     let mut backoff = Backoff::default();
     loop {
         let claim = tenure.claim(tenure.at_least(ask.lease(&engine)), depth);
-        engine.observe(ask.kind, &ask.name, Event::Attempted);
+        engine.observe(ask.kind, &tenure.lane.name, Event::Attempted);
         let sent = engine.env.now();
         match engine.store.acquire(&claim).await {
             Ok(Attempt::Acquired { .. }) => {

@@ -13,7 +13,7 @@ use super::alarm::Bell;
 use super::attempt::{Lead, Tried, attempt};
 use super::backoff::Backoff;
 use super::hold::{State, Tenure};
-use super::waiters::{Grant, LaneRef, LaneState, StandBack};
+use super::waiters::{Grant, LaneRef, LaneState, StandBack, Ticket};
 use super::watchdog::verify;
 use super::{Engine, release};
 use crate::config;
@@ -39,8 +39,6 @@ pub(super) struct Driver {
     patience: Option<Moment>,
     backoff: Backoff,
     bell: Option<Bell>,
-    /// Nudges the lane. One for life, so that whoever keeps it knows it again.
-    waker: Waker,
     /// While it is at work.
     turn: Option<Turn>,
     ended: bool,
@@ -48,7 +46,6 @@ pub(super) struct Driver {
 
 impl Driver {
     fn new(engine: Arc<Engine>, lane: LaneRef, kind: Kind, what: What) -> Box<Driver> {
-        let waker = Waker::from(lane.lane());
         Box::new(Driver {
             engine,
             lane,
@@ -58,7 +55,6 @@ impl Driver {
             patience: None,
             backoff: Backoff::default(),
             bell: None,
-            waker,
             turn: None,
             ended: false,
         })
@@ -82,7 +78,8 @@ impl Driver {
     /// What was called out since the last time. If nothing, the next call nudges the lane.
     fn listen_in(&mut self) -> Option<u64> {
         let ear = self.ear.as_mut()?;
-        match ear.poll_heard(&mut Context::from_waker(&self.waker)) {
+        let waker = Waker::from(self.lane.lane());
+        match ear.poll_heard(&mut Context::from_waker(&waker)) {
             Poll::Ready(calls) => Some(calls),
             Poll::Pending => None,
         }
@@ -128,7 +125,7 @@ impl Drop for Driver {
 }
 
 /// How many drivers are at work at once. The rest waits for its turn as it rests: in a small box.
-const AT_WORK: usize = 512;
+const AT_WORK: usize = 256;
 
 /// Who is at work and who waits for a turn.
 #[derive(Debug, Default)]
@@ -153,6 +150,7 @@ impl Drivers {
         let next = drivers.1.pop_front();
         if next.is_none() {
             drivers.0 = drivers.0.saturating_sub(1);
+            drivers.1 = VecDeque::new(); // a crowd is over: its room is given back
         }
         next
     }
@@ -182,7 +180,7 @@ enum Move {
     /// Somebody of this process is in; the hold will pass from it.
     Behind(Arc<Tenure>),
     /// Ask the store for the first in the queue.
-    Try(Ask, u64),
+    Try(Ask, Ticket),
 }
 
 async fn drive(mut driver: Box<Driver>) {
@@ -228,7 +226,7 @@ async fn drive(mut driver: Box<Driver>) {
 
 impl Driver {
     /// Asks for the lock. `None`: look again at once; else when to ask next if nothing happens before.
-    async fn attempt(&mut self, ask: Ask, ticket: u64) -> Option<Moment> {
+    async fn attempt(&mut self, ask: Ask, ticket: Ticket) -> Option<Moment> {
         let (engine, lane) = (self.engine.clone(), self.lane.clone());
         let (owner, lease, now) = (ask.owner, ask.lease(&engine), engine.env.now());
         let mut tried = attempt(engine.clone(), lane.clone(), ask, Lead::Driver, now).await;
@@ -295,7 +293,7 @@ impl Driver {
 impl LaneState {
     /// The attempt for this waiter is over; one that failed does not clear up an earlier doubt. False if the waiter has
     /// left meanwhile.
-    fn tried(&mut self, ticket: u64, failed: bool, unsure: bool) -> bool {
+    fn tried(&mut self, ticket: Ticket, failed: bool, unsure: bool) -> bool {
         self.trying = None;
         let waiter = self.waiter(ticket);
         waiter.map(|waiter| waiter.unsure = unsure || failed && waiter.unsure).is_some()
@@ -333,7 +331,6 @@ fn next_move(driver: &mut Driver, now: Moment) -> Move {
         return Move::StandBack(until);
     }
     let ask = Ask {
-        name: driver.lane.name.clone(),
         kind: driver.kind,
         what: driver.what,
         owner: first.owner,
@@ -349,7 +346,7 @@ fn next_move(driver: &mut Driver, now: Moment) -> Move {
 }
 
 /// Gives the hold to the waiter it was acquired for; if that has left, dropping it passes it on to the next.
-fn grant(lane: &LaneRef, ticket: u64, hold: super::Hold) {
+fn grant(lane: &LaneRef, ticket: Ticket, hold: super::Hold) {
     let mut state = lane.state();
     let waiter = state.leave(ticket);
     state.welcome(hold.tenure.owner);

@@ -2,8 +2,10 @@
 //!
 //! Many local waiters share one remote contender and one subscription. A lane exists while somebody uses it.
 
-use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasher, RandomState};
+use std::borrow::Borrow;
+use std::collections::{HashSet, VecDeque};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::num::NonZeroU64;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,16 +26,40 @@ const SHARDS: usize = 16;
 
 #[derive(Debug, Default)]
 struct Shards {
-    maps: [Mutex<HashMap<Arc<str>, Arc<Lane>>>; SHARDS],
+    maps: [Mutex<HashSet<ByName>>; SHARDS],
     hasher: RandomState,
 }
 
 impl Shards {
-    fn of(&self, name: &str) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Lane>>> {
+    fn of(&self, name: &str) -> MutexGuard<'_, HashSet<ByName>> {
         let shard = self.hasher.hash_one(name) as usize % SHARDS;
         self.maps[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// A lane under its own name: a map would keep the name twice.
+#[derive(Debug)]
+struct ByName(Arc<Lane>);
+
+impl Borrow<str> for ByName {
+    fn borrow(&self) -> &str {
+        &self.0.name
+    }
+}
+
+impl Hash for ByName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (*self.0.name).hash(state);
+    }
+}
+
+impl PartialEq for ByName {
+    fn eq(&self, other: &ByName) -> bool {
+        self.0.name == other.0.name
+    }
+}
+
+impl Eq for ByName {}
 
 /// All lanes in use.
 #[derive(Debug, Default)]
@@ -42,21 +68,23 @@ pub(super) struct Lanes(Arc<Shards>);
 impl Lanes {
     pub(super) fn get(&self, name: &Arc<str>) -> LaneRef {
         let mut shard = self.0.of(name);
-        let lane = shard
-            .entry(name.clone())
-            .or_insert_with(|| Arc::new(Lane::new(name.clone(), self.0.clone())));
-        LaneRef::to(lane)
+        if let Some(ByName(lane)) = shard.get(&**name) {
+            return LaneRef::to(lane);
+        }
+        let lane = Arc::new(Lane::new(name.clone(), self.0.clone()));
+        shard.insert(ByName(lane.clone()));
+        LaneRef::to(&lane)
     }
 
     pub(super) fn find(&self, name: &str) -> Option<LaneRef> {
-        self.0.of(name).get(name).map(LaneRef::to)
+        self.0.of(name).get(name).map(|ByName(lane)| LaneRef::to(lane))
     }
 
     pub(super) fn all(&self) -> Vec<LaneRef> {
         let mut lanes = Vec::new();
         for map in &self.0.maps {
             let map = map.lock().unwrap_or_else(PoisonError::into_inner);
-            lanes.extend(map.values().map(LaneRef::to));
+            lanes.extend(map.iter().map(|ByName(lane)| LaneRef::to(lane)));
         }
         lanes
     }
@@ -100,7 +128,7 @@ impl Drop for LaneRef {
         let mut shard = home.of(&lane.name);
         // Nobody else can get at it while the shard is locked.
         if lane.users.fetch_sub(1, Ordering::AcqRel) == 1 {
-            shard.remove(&lane.name);
+            shard.remove(&*lane.name);
         }
         drop(shard);
         drop(lane);
@@ -150,9 +178,12 @@ pub(super) enum Grant {
     Failed(Error),
 }
 
+/// A waiter's place in the queue of its lane.
+pub(super) type Ticket = NonZeroU64;
+
 #[derive(Debug)]
 pub(super) struct Waiter {
-    pub(super) ticket: u64,
+    pub(super) ticket: Ticket,
     pub(super) owner: Owner,
     pub(super) lease: Option<Duration>,
     pub(super) explicit: bool,
@@ -181,9 +212,10 @@ pub(super) struct LaneState {
     pub(super) stepping: Option<Step>,
     pub(super) attempting: bool,
     /// The waiter that the driver asks for now. If it leaves meanwhile, what became of it is the driver's to settle.
-    pub(super) trying: Option<u64>,
+    pub(super) trying: Option<Ticket>,
     pub(super) queue: VecDeque<Waiter>,
-    next_ticket: u64,
+    /// How many were given out.
+    tickets: u64,
     pub(super) driving: bool,
     /// The driver has a subscription of its own.
     pub(super) listening: bool,
@@ -213,10 +245,10 @@ impl LaneState {
         ask: &Ask,
         joined: Moment,
         unsure: bool,
-    ) -> (u64, oneshot::Receiver<Grant>, bool) {
+    ) -> (Ticket, oneshot::Receiver<Grant>, bool) {
         let (grant, granted) = oneshot::channel();
-        let ticket = self.next_ticket;
-        self.next_ticket += 1;
+        self.tickets += 1;
+        let ticket = Ticket::MIN.saturating_add(self.tickets);
         let (owner, lease, explicit) = (ask.owner, ask.lease, ask.explicit);
         if self.queue.capacity() == 0 {
             self.queue.reserve_exact(1); // most names have one waiter
@@ -228,13 +260,13 @@ impl LaneState {
     }
 
     /// Takes a waiter out; `None` if it is not there any more, which means that its grant is on its way.
-    pub(super) fn leave(&mut self, ticket: u64) -> Option<Waiter> {
+    pub(super) fn leave(&mut self, ticket: Ticket) -> Option<Waiter> {
         let at = self.queue.binary_search_by_key(&ticket, |w| w.ticket).ok()?;
         self.queue.remove(at)
     }
 
     /// The waiter with this ticket, if it still waits.
-    pub(super) fn waiter(&mut self, ticket: u64) -> Option<&mut Waiter> {
+    pub(super) fn waiter(&mut self, ticket: Ticket) -> Option<&mut Waiter> {
         let at = self.queue.binary_search_by_key(&ticket, |w| w.ticket).ok()?;
         self.queue.get_mut(at)
     }
@@ -321,7 +353,7 @@ impl Lane {
         }
     }
 
-    pub(super) fn leave(&self, ticket: u64) -> Option<Waiter> {
+    pub(super) fn leave(&self, ticket: Ticket) -> Option<Waiter> {
         let mut state = self.state();
         let left = state.leave(ticket);
         let emptied = left.is_some() && state.queue.is_empty();
