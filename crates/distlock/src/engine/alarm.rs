@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use super::waiters::{Lane, LaneRef};
+use super::lanes::LaneRef;
+use super::waiters::Lane;
 use crate::env::{Env, Moment};
 
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::waiters::LaneRef;
+use super::lanes::LaneRef;
 use super::{Engine, release};
 use crate::config;
 use crate::env::{Env, Moment};

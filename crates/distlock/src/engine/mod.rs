@@ -3,7 +3,8 @@
 //! ```text
 //! acquire.rs   the road in: try; if busy, queue and let the driver try for you
 //! attempt.rs   asking the store; never cancelled
-//! waiters.rs   one lane per name: the local holder, the local queue, what is on the wire
+//! lanes.rs     which lanes there are
+//! waiters.rs   a lane: the local holder, the local queue, what is on the wire
 //! drive.rs     THE wait loop: one contender per process and name
 //! alarm.rs     when a resting driver looks again
 //! hold.rs      what an acquisition is: Tenure and Vitals; Hold, whose drop lets go
@@ -19,6 +20,7 @@ mod backoff;
 mod detach;
 mod drive;
 mod hold;
+mod lanes;
 mod release;
 mod tell;
 mod waiters;
@@ -48,7 +50,7 @@ use crate::store::{Kind, Released, Snapshot, Store};
 
 use alarm::Alarm;
 use drive::Drivers;
-use waiters::{LaneRef, Lanes};
+use lanes::{LaneRef, Lanes};
 use watchdog::Watchdog;
 
 /// Runs `work` on the library's own thread while the calling thread waits for it.
