@@ -10,14 +10,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::OwnedSemaphorePermit;
 
-use super::attempt::{Lead, Tried, attempt, reenter};
+use super::attempt::{Tried, attempt, reenter};
 use super::detach::Detached;
-use super::hold::{Hold, State, Tenure};
+use super::hold::Hold;
 use super::lanes::LaneRef;
-use super::waiters::{Grant, LaneState, Step, Ticket};
-use super::{Engine, drive, release};
+use super::waiters::Grant;
+use super::way::{Place, Way, way};
+use super::{Engine, drive};
 use crate::config;
 use crate::env::{BoxFuture, Moment};
 use crate::error::{Error, ErrorKind, Result};
@@ -270,18 +271,6 @@ impl Drop for Acquiring {
     }
 }
 
-/// What the lane tells a caller to do.
-enum Way {
-    /// Ask the store.
-    Attempt(Lead),
-    /// The owner holds it: go one deeper.
-    Reenter(Arc<Tenure>),
-    /// Wait in the queue.
-    Queue(Place),
-    /// A step of this process is on its way to the store; look again when it has arrived.
-    Settle,
-}
-
 /// Waits for a turn to ask.
 async fn crowded(engine: Arc<Engine>, patience: Moment) -> Result<OwnedSemaphorePermit> {
     let full = || Error::new(ErrorKind::Unavailable, "too many ask for locks at once");
@@ -301,90 +290,5 @@ async fn settle(engine: Arc<Engine>, lane: LaneRef, patience: Moment) -> Result<
     tokio::select! {
         () = lane.settled() => Ok(()),
         () = engine.env.sleep_until(patience) => Err(Error::new(ErrorKind::Unavailable, text)),
-    }
-}
-
-fn way(engine: &Arc<Engine>, lane: &LaneRef, ask: &Ask) -> Result<Way> {
-    if engine.is_closed() {
-        return Err(Engine::closed_error());
-    }
-    let now = engine.env.now();
-    if let Some(tenure) = lane.tenure()
-        && tenure.vitals.state(now) == State::Lost
-    {
-        tenure.lose(); // noticed here before the watchdog did
-    }
-    let mut state = lane.state();
-    let stepping = state.stepping.is_some();
-    if ask.explicit
-        && let Some(seat) = state.seat.as_mut()
-        && seat.tenure.owner == ask.owner
-    {
-        if stepping {
-            return Ok(Way::Settle);
-        }
-        // Counted before it is sent: a guard that lets go meanwhile must not free the lock under it.
-        seat.depth += 1;
-        seat.watched += u32::from(ask.lease.is_none());
-        let tenure = seat.tenure.clone();
-        state.stepping = Some(Step::Reenter);
-        return Ok(Way::Reenter(tenure));
-    }
-    let idle = !state.attempting && !stepping;
-    if let Wait::Once = ask.wait {
-        // Own releases first, so that `drop(guard); try_lock()` succeeds.
-        if state.stepping == Some(Step::Release) || ask.explicit && !idle {
-            return Ok(Way::Settle);
-        }
-        let leading = idle && (ask.explicit || state.seat.is_none());
-        state.attempting |= leading;
-        return Ok(Way::Attempt(if leading { Lead::Caller } else { Lead::None }));
-    }
-    if idle && state.seat.is_none() && state.queue.is_empty() && !state.driving {
-        state.attempting = true;
-        return Ok(Way::Attempt(Lead::Caller));
-    }
-    Ok(Way::Queue(Place::take(&mut state, ask, now, false)))
-}
-
-/// A place in a lane's queue.
-struct Place {
-    ticket: Ticket,
-    granted: oneshot::Receiver<Grant>,
-    /// Whoever has it starts the driver.
-    drives: bool,
-}
-
-impl Place {
-    fn take(state: &mut LaneState, ask: &Ask, joined: Moment, unsure: bool) -> Place {
-        let (ticket, granted, drives) = state.join(ask, joined, unsure);
-        Place { ticket, granted, drives }
-    }
-
-    /// Waits for the grant, or until the time is up.
-    fn poll(
-        &mut self,
-        timeout: &mut Option<BoxFuture<'static, ()>>,
-        engine: &Arc<Engine>,
-        lane: &LaneRef,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Grant>> {
-        if let Poll::Ready(grant) = Pin::new(&mut self.granted).poll(cx) {
-            return Poll::Ready(grant.ok());
-        }
-        match timeout.as_mut().map(|timeout| timeout.as_mut().poll(cx)) {
-            None | Some(Poll::Pending) => Poll::Pending,
-            Some(Poll::Ready(())) if self.leave(engine, lane) => Poll::Ready(None),
-            Some(Poll::Ready(())) => Poll::Ready(self.granted.try_recv().ok()),
-        }
-    }
-
-    /// False if the place was gone: the grant was on its way.
-    fn leave(&self, engine: &Arc<Engine>, lane: &LaneRef) -> bool {
-        let waiter = lane.leave(self.ticket);
-        if let Some(waiter) = &waiter {
-            release::give_up(engine, lane, waiter);
-        }
-        waiter.is_some()
     }
 }

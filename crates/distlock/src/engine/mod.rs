@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! acquire.rs   the road in: try; if busy, queue and let the driver try for you
+//! way.rs       which way a caller goes, as its lane says
 //! attempt.rs   asking the store; never cancelled
 //! lanes.rs     which lanes there are
 //! waiters.rs   a lane: the local holder, the local queue, what is on the wire
@@ -25,6 +26,7 @@ mod release;
 mod tell;
 mod waiters;
 mod watchdog;
+mod way;
 
 pub(crate) use acquire::{Acquiring, Ask, Wait};
 pub(crate) use detach::Detached;
