@@ -128,3 +128,11 @@ pub(crate) fn await_handlers(child: &Child) {
         mask & (1 << (Signal::TERM.as_raw() - 1)) != 0
     });
 }
+
+/// Whether whoever started the tests has this signal ignored, as `nohup` does; that is passed on to all they start.
+pub(crate) fn is_ignored(signal: Signal) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask & (1 << (signal.as_raw() - 1)) != 0
+}
