@@ -95,6 +95,11 @@ impl Owner {
         })
     }
 
+    /// The client's bytes, and which of its owners this is.
+    pub(crate) fn parts(self) -> ([u8; 16], u64) {
+        (self.client.into_bytes(), self.number)
+    }
+
     /// The owner that the surrounding [`Owner::scope`] gives, if there is one.
     pub(crate) fn of_scope() -> Option<Owner> {
         SCOPE.try_with(|owner| *owner).ok()

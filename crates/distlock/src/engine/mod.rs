@@ -154,14 +154,16 @@ impl Engine {
     /// What the store knows under `name`, once this process's own steps have arrived there.
     pub(crate) async fn inspect(&self, name: &Arc<str>) -> Result<Snapshot> {
         self.settle(name).await;
-        self.ask(|| self.store.inspect(name)).await
+        self.ask(|| self.store.inspect(crate::store::What::Exclusive, name)).await
     }
 
     /// Frees the lock whoever holds it. A holder in this process learns of it at once.
     pub(crate) async fn force(&self, name: &Arc<str>) -> Result<Snapshot> {
         let lane = self.settle(name).await;
         let mut unsure = false;
-        let forced = self.ask_unsure(|| self.store.force(name), &mut unsure).await;
+        let forced = self
+            .ask_unsure(|| self.store.force(crate::store::What::Exclusive, name), &mut unsure)
+            .await;
         if let Some(tenure) = lane.and_then(|lane| lane.tenure()) {
             match &forced {
                 Ok(before) if before.depth_of(&tenure.owner) > 0 => tenure.lose(),

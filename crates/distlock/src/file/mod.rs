@@ -20,7 +20,7 @@ use crate::config::REPLY_TIMEOUT;
 use crate::env::{BoxFuture, Env, Moment};
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::state::exclusive::{self, Entry};
-use crate::store::{Attempt, Claim, Listener, Released, Snapshot, Store, What};
+use crate::store::{Attempt, Claim, Listener, Released, Snapshot, Store, What, unsupported};
 
 use dir::{Dir, Inside, conflict};
 use name::Place;
@@ -163,6 +163,7 @@ impl Store for FileStore {
                     }
                     self.step(&claim.name, self.patience(), apply).await
                 }
+                _ => Err(unsupported("this kind of lock; `memory:` and `redis:` do")),
             }
         })
     }
@@ -197,13 +198,13 @@ impl Store for FileStore {
         Box::pin(std::future::ready(Ok(listener)))
     }
 
-    fn inspect<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
+    fn inspect<'a>(&'a self, _: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
         let found = self.look(name, &Place::of(name));
         let snapshot = found.map(|found| self.snapshot(name, found.entry));
         Box::pin(std::future::ready(snapshot))
     }
 
-    fn force<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
+    fn force<'a>(&'a self, _: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
         Box::pin(async move {
             let entry = self.step(name, self.patience(), |entry, _| (None, entry)).await?;
             self.watches.freed(name, &self.dir);

@@ -1,5 +1,6 @@
 //! One process: a table of state machines.
 
+mod store;
 mod table;
 
-pub(crate) use table::MemoryStore;
+pub(crate) use store::MemoryStore;

@@ -1,29 +1,28 @@
-//! A sharded map of entries with expiry and wake-ups, around `store::state`.
+//! A sharded map of entries with expiry and wake-ups.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::env::{BoxFuture, Env, Moment};
-use crate::error::Result;
-use crate::store::state::exclusive::{self, Entry};
-use crate::store::{Attempt, Claim, Listener, Released, Snapshot, Store, Topic};
+use crate::env::Moment;
+use crate::error::{Error, ErrorKind, Result};
+use crate::owner::Owner;
+use crate::store::state::{
+    Around, Machine, Step, Wake, fair, fenced, latch, leased, permits, rw, simple,
+};
+use crate::store::{Listener, Snapshot, Topic};
 
 const SHARDS: usize = 16;
 
 /// A shard looks for expired entries each time it has grown by this factor since the last time.
 const SWEEP_GROWTH: usize = 2;
 
-#[derive(Debug)]
-pub(crate) struct MemoryStore {
-    env: Arc<dyn Env>,
-    shards: Arc<Shards>,
-}
-
 #[derive(Debug, Default)]
-struct Shards {
+pub(super) struct Table {
     shards: [Mutex<Shard>; SHARDS],
     hasher: RandomState,
+    /// The last fencing token.
+    token: Mutex<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -32,55 +31,122 @@ struct Shard {
     sweep_at: usize,
 }
 
+/// What stands under a name, and who listens to it.
 #[derive(Debug, Default)]
 struct Cell {
     entry: Option<Entry>,
-    topic: Option<Arc<Topic>>,
+    ears: Ears,
+}
+
+/// One entry of any kind.
+#[derive(Clone, Debug)]
+pub(super) enum Entry {
+    Hold(fair::Entry),
+    Rw(rw::Entry),
+    Simple(simple::Entry),
+    Permits(permits::Entry),
+    Leased(leased::Entry),
+    Latch(latch::Entry),
+    Gate(fenced::Gate),
+}
+
+/// Those who listen to a name.
+#[derive(Debug, Default)]
+struct Ears {
+    everybody: Option<Ear>,
+    /// Those who wait in the queue of a fair lock listen for themselves.
+    waiters: HashMap<Owner, Ear>,
+}
+
+#[derive(Debug, Default)]
+struct Ear {
+    topic: Arc<Topic>,
     listeners: u32,
+}
+
+impl Ears {
+    fn is_empty(&self) -> bool {
+        self.everybody.is_none() && self.waiters.is_empty()
+    }
+
+    fn of(&self, waiter: Option<Owner>) -> Option<&Ear> {
+        match waiter {
+            Some(waiter) => self.waiters.get(&waiter),
+            None => self.everybody.as_ref(),
+        }
+    }
+
+    fn join(&mut self, waiter: Option<Owner>) -> Arc<Topic> {
+        let ear = match waiter {
+            Some(waiter) => self.waiters.entry(waiter).or_default(),
+            None => self.everybody.get_or_insert_default(),
+        };
+        ear.listeners += 1;
+        ear.topic.clone()
+    }
+
+    fn leave(&mut self, waiter: Option<Owner>) {
+        match waiter {
+            Some(waiter) => {
+                if let Some(ear) = self.waiters.get_mut(&waiter) {
+                    ear.listeners -= 1;
+                    if ear.listeners == 0 {
+                        self.waiters.remove(&waiter);
+                    }
+                }
+            }
+            None => {
+                if let Some(ear) = &mut self.everybody {
+                    ear.listeners -= 1;
+                    if ear.listeners == 0 {
+                        self.everybody = None;
+                    }
+                }
+            }
+        }
+    }
 }
 
 impl Cell {
     fn is_idle(&self, now: Moment) -> bool {
-        self.listeners == 0 && self.entry.as_ref().is_none_or(|e| e.expires <= now)
+        self.ears.is_empty() && self.entry.as_ref().is_none_or(|entry| !entry.is_live(now))
     }
 }
 
-impl Shards {
+impl Table {
     fn of(&self, name: &str) -> MutexGuard<'_, Shard> {
         let shard = self.hasher.hash_one(name) as usize % SHARDS;
         self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl MemoryStore {
-    pub(crate) fn new(env: Arc<dyn Env>) -> Arc<MemoryStore> {
-        Arc::new(MemoryStore { env, shards: Arc::default() })
-    }
-
-    /// The store that everybody in this process who asks for this name shares, for as long as anybody does.
-    pub(crate) fn named(name: &str, env: Arc<dyn Env>) -> Arc<MemoryStore> {
-        static NAMED: OnceLock<Mutex<HashMap<String, Weak<Shards>>>> = OnceLock::new();
-        let mut named =
-            NAMED.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
-        named.retain(|_, shards| shards.strong_count() > 0);
-        let shards = named.get(name).and_then(Weak::upgrade).unwrap_or_default();
-        named.insert(name.to_owned(), Arc::downgrade(&shards));
-        Arc::new(MemoryStore { env, shards })
-    }
-
-    /// Runs one step of a state machine and calls out when it frees the lock.
-    fn step<T>(
+    /// Runs one step of a machine and calls out what it says; also tells how many heard that.
+    pub(super) fn step<M: Kept, T>(
         &self,
         name: &Arc<str>,
-        step: impl FnOnce(Option<Entry>, Moment) -> (Option<Entry>, T),
-    ) -> (T, u32) {
-        let now = self.env.now();
-        let mut shard = self.shards.of(name);
+        now: Moment,
+        step: impl FnOnce(Option<M>, &dyn Around) -> Step<M, T>,
+    ) -> Result<(T, u32)> {
+        let mut shard = self.of(name);
         let cell = shard.cells.entry(name.clone()).or_default();
-        let (entry, answer) = step(cell.entry.take(), now);
-        cell.entry = entry;
-        let listeners = cell.listeners;
-        let freed = cell.entry.is_none().then(|| cell.topic.clone()).flatten();
+        let before = match cell.entry.take() {
+            None => None,
+            Some(entry) if !entry.is_live(now) => None,
+            Some(entry) => match M::unwrap(entry) {
+                Ok(entry) => Some(entry),
+                Err(other) => {
+                    cell.entry = Some(other);
+                    return Err(conflict());
+                }
+            },
+        };
+        let Step { entry, answer, wake } = step(before, &Near { table: self, ears: &cell.ears });
+        cell.entry = entry.map(M::wrap);
+        let called = match wake {
+            Wake::Nobody => None,
+            Wake::Everybody => cell.ears.of(None),
+            Wake::Waiter(waiter) => cell.ears.of(Some(waiter)),
+        };
+        let called = called.map(|ear| (ear.topic.clone(), ear.listeners));
         if cell.is_idle(now) {
             shard.cells.remove(name);
         } else if shard.cells.len() > shard.sweep_at {
@@ -88,105 +154,128 @@ impl MemoryStore {
             shard.sweep_at = (shard.cells.len() * SWEEP_GROWTH).max(64);
         }
         drop(shard);
-        if let Some(topic) = freed {
+        let heard_by = called.map_or(0, |(topic, listeners)| {
             topic.wake();
-        }
-        (answer, listeners)
+            listeners
+        });
+        Ok((answer, heard_by))
     }
 
-    fn look(&self, name: &str) -> Snapshot {
-        let now = self.env.now();
-        let shard = self.shards.of(name);
-        shard.cells.get(name).map_or_else(|| Snapshot::free(name), |cell| cell.view(name, now))
-    }
-}
-
-impl Cell {
-    fn view(&self, name: &str, now: Moment) -> Snapshot {
-        match exclusive::live(self.entry.clone(), now) {
-            Some(entry) => Snapshot::held(name, vec![entry.holder()], entry.ttl(now)),
-            None => Snapshot::free(name),
-        }
-    }
-}
-
-fn ready<'a, T: Send + 'a>(answer: T) -> BoxFuture<'a, T> {
-    Box::pin(std::future::ready(answer))
-}
-
-impl Store for MemoryStore {
-    fn answers_at_once(&self) -> bool {
-        true
-    }
-
-    fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Attempt>> {
-        ready(Ok(self.step(&claim.name, |entry, now| exclusive::acquire(entry, claim, now)).0))
-    }
-
-    fn release<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Released>> {
-        let (answer, heard_by) =
-            self.step(&claim.name, |entry, now| exclusive::release(entry, claim, now));
-        ready(Ok(match answer {
-            Released::Freed { .. } => Released::Freed { heard_by },
-            other => other,
-        }))
-    }
-
-    fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<bool>>> {
-        let renew = |claim: &Claim| {
-            Ok(self.step(&claim.name, |entry, now| exclusive::renew(entry, claim, now)).0)
+    pub(super) fn look<M: Kept>(&self, name: &str, now: Moment) -> Result<Snapshot> {
+        let entry = self.of(name).cells.get(name).and_then(|cell| cell.entry.clone());
+        let Some(entry) = entry.filter(|entry| entry.is_live(now)) else {
+            return Ok(Snapshot::free(name));
         };
-        ready(claims.iter().map(renew).collect())
+        Ok(M::unwrap(entry).map_err(|_| conflict())?.view(name, now))
     }
 
-    fn listen<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Listener>> {
-        let mut shard = self.shards.of(&claim.name);
-        let cell = shard.cells.entry(claim.name.clone()).or_default();
-        cell.listeners += 1;
-        let topic = cell.topic.get_or_insert_default().clone();
-        drop(shard);
-        let subscription = Subscription { shards: self.shards.clone(), name: claim.name.clone() };
-        ready(Ok(Listener::new(topic, subscription)))
-    }
-
-    fn inspect<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
-        ready(Ok(self.look(name)))
-    }
-
-    fn force<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
-        let before = self.look(name);
-        self.step(&before.name, |_, _| (None, ()));
-        ready(Ok(before))
-    }
-
-    fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<Snapshot>>> {
-        let now = self.env.now();
+    pub(super) fn list(&self, prefix: &str, now: Moment) -> Vec<Snapshot> {
         let mut all = Vec::new();
-        for shard in &self.shards.shards {
+        for shard in &self.shards {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
             let named = shard.cells.iter().filter(|(name, _)| name.starts_with(prefix));
-            all.extend(named.map(|(name, cell)| cell.view(name, now)).filter(Snapshot::is_held));
+            let live = named.filter_map(|(name, cell)| Some((name, cell.entry.as_ref()?)));
+            let seen = live.filter(|(_, e)| e.is_live(now)).map(|(name, e)| e.view(name, now));
+            all.extend(seen.filter(Snapshot::is_held));
         }
-        ready(Ok(all))
+        all
+    }
+
+    /// Listens to a name, or for one waiter.
+    pub(super) fn listen(self: &Arc<Self>, name: &Arc<str>, waiter: Option<Owner>) -> Listener {
+        let mut shard = self.of(name);
+        let topic = shard.cells.entry(name.clone()).or_default().ears.join(waiter);
+        drop(shard);
+        Listener::new(topic, Subscription { table: self.clone(), name: name.clone(), waiter })
     }
 }
 
-/// One listener of a name; the last one takes the topic away.
+fn conflict() -> Error {
+    let text = "another kind of lock stands under this name: choose another name";
+    Error::new(ErrorKind::Conflict, text)
+}
+
+/// What a machine may ask while its cell is being worked on.
+struct Near<'a> {
+    table: &'a Table,
+    ears: &'a Ears,
+}
+
+impl Around for Near<'_> {
+    fn listens(&self, owner: Owner) -> bool {
+        self.ears.of(Some(owner)).is_some()
+    }
+
+    fn token(&self) -> u64 {
+        let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+        let millis = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+        let mut token = self.table.token.lock().unwrap_or_else(PoisonError::into_inner);
+        *token = fenced::next(*token, millis);
+        *token
+    }
+}
+
+/// One listener; the last one takes the topic away.
 struct Subscription {
-    shards: Arc<Shards>,
+    table: Arc<Table>,
     name: Arc<str>,
+    waiter: Option<Owner>,
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let mut shard = self.shards.of(&self.name);
+        let mut shard = self.table.of(&self.name);
         let Some(cell) = shard.cells.get_mut(&self.name) else { return };
-        cell.listeners -= 1;
-        if cell.listeners == 0 {
-            cell.topic = None;
-            if cell.entry.is_none() {
-                shard.cells.remove(&self.name);
-            }
+        cell.ears.leave(self.waiter);
+        if cell.ears.is_empty() && cell.entry.is_none() {
+            shard.cells.remove(&self.name);
         }
     }
+}
+
+/// A machine whose entries a cell can keep.
+pub(super) trait Kept: Machine {
+    fn wrap(self) -> Entry;
+    fn unwrap(entry: Entry) -> std::result::Result<Self, Entry>;
+}
+
+macro_rules! kept {
+    ($($variant:ident $machine:ty;)*) => {
+        impl Entry {
+            fn is_live(&self, now: Moment) -> bool {
+                match self {
+                    $(Entry::$variant(entry) => entry.is_live(now),)*
+                }
+            }
+
+            fn view(&self, name: &str, now: Moment) -> Snapshot {
+                match self {
+                    $(Entry::$variant(entry) => entry.view(name, now),)*
+                }
+            }
+        }
+
+        $(impl Kept for $machine {
+            fn wrap(self) -> Entry {
+                Entry::$variant(self)
+            }
+
+            fn unwrap(entry: Entry) -> std::result::Result<Self, Entry> {
+                match entry {
+                    Entry::$variant(entry) => Ok(entry),
+                    other => Err(other),
+                }
+            }
+        })*
+    };
+}
+
+kept! {
+    Hold fair::Entry;
+    Rw rw::Entry;
+    Simple simple::Entry;
+    Permits permits::Entry;
+    Leased leased::Entry;
+    Latch latch::Entry;
+    Gate fenced::Gate;
 }

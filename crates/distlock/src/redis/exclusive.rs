@@ -9,7 +9,7 @@ use super::call::{Call, Script};
 use super::refusal::{self, nonsense};
 use super::wire::{self, Text, millis};
 use crate::error::{Error, ErrorKind, Result};
-use crate::store::{Attempt, Claim, Holder, Released, Snapshot};
+use crate::store::{Attempt, Claim, Holder, Released, Snapshot, What};
 
 static ACQUIRE: Script = Script::new(include_str!("scripts/exclusive_acquire.lua"));
 static RELEASE: Script = Script::new(include_str!("scripts/exclusive_release.lua"));
@@ -82,7 +82,7 @@ fn warn_unheard() {
     });
 }
 
-pub(crate) fn renew(claims: &[Claim]) -> Call {
+pub(crate) fn renew(claims: &[&Claim]) -> Call {
     let names: usize = claims.iter().map(|claim| claim.name.len()).sum();
     let bytes = names + claims.len() * (OWNER_BYTES + 12);
     let mut call = Call::new(&RENEW, claims.len(), 2 * claims.len(), bytes);
@@ -90,7 +90,11 @@ pub(crate) fn renew(claims: &[Claim]) -> Call {
         call = call.arg(&*claim.name);
     }
     for claim in claims {
-        call = call.arg(Text(claim.owner)).arg(millis(claim.lease));
+        call = match claim.what {
+            What::Write { .. } => call.arg(Text(wire::writer(claim.owner))),
+            _ => call.arg(Text(claim.owner)),
+        };
+        call = call.arg(millis(claim.lease));
     }
     call
 }

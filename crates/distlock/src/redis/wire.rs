@@ -4,6 +4,21 @@
 //! |---|---|---|
 //! | lock: a hash `{owner: depth}`, always with a time to live | `L` | `x{t}y` |
 //! | channel where releases are called out; any message is a wake-up, ours is `0` | `redisson_lock__channel:{L}` | `redisson_lock__channel:x{t}y` |
+//! | fair: the channel of one waiter | `redisson_lock__channel:{L}:owner` | `redisson_lock__channel:x{t}y:owner` |
+//! | fair: the queue, a list of owners, first in line first | `redisson_lock_queue:{L}` | `redisson_lock_queue:x{t}y` |
+//! | fair: until when each keeps its place, a sorted set of owners by epoch milliseconds | `redisson_lock_timeout:{L}` | `redisson_lock_timeout:x{t}y` |
+//! | fenced: the last token | `redisson_lock_token:{L}` | `redisson_lock_token:x{t}y` |
+//! | rw: channel of both halves | `redisson_rwlock:{L}` | `redisson_rwlock:x{t}y` |
+//! | rw: one read hold, the n-th of its owner | `{L}:owner:rwlock_timeout:n` | `x{t}y:owner:rwlock_timeout:n` |
+//! | rw: the writer that readers wait behind; ours alone | `{L}:distlock_writer` | `x{t}y:distlock_writer` |
+//! | semaphores: permits left, a number | `L` | `x{t}y` |
+//! | semaphores: channel | `redisson_sc:{L}` | `redisson_sc:x{t}y` |
+//! | leased semaphore: permits that are out, a sorted set of ids by epoch milliseconds | `{L}:timeout` | `x{t}y:timeout` |
+//! | semaphore: who has how many through this library; ours alone | `{L}:distlock_permits` | `x{t}y:distlock_permits` |
+//! | latch: the count | `L` | `x{t}y` |
+//! | latch: channel (without the test for a brace) | `redisson_countdownlatch__channel__{L}` | `redisson_countdownlatch__channel__{x{t}y}` |
+//! | latch: the count-downs that were done; ours alone | `{L}:distlock_counted` | `x{t}y:distlock_counted` |
+//! | a fence's highest token; ours alone | `distlock_fence:{L}` | `distlock_fence:x{t}y` |
 //!
 //! An owner is `uuid:n` in ASCII, a depth a decimal integer of at least 1, a time to live is in milliseconds.
 
@@ -12,9 +27,107 @@ use std::time::Duration;
 
 use redis::{RedisWrite, ToRedisArgs};
 
+use crate::owner::Owner;
+
 /// Where the releases of the lock `name` are called out.
 pub(crate) fn channel(name: &str) -> Prefixed<'_> {
     Prefixed { prefix: "redisson_lock__channel", name }
+}
+
+/// Where a waiter of the fair lock `name` is called.
+pub(crate) fn waiter_channel(name: &str, owner: Owner) -> String {
+    format!("{}:{owner}", channel(name))
+}
+
+/// Who waits for the fair lock `name`, in order.
+pub(crate) fn queue(name: &str) -> Prefixed<'_> {
+    Prefixed { prefix: "redisson_lock_queue", name }
+}
+
+/// Until when those who wait for the fair lock `name` keep their places.
+pub(crate) fn timeouts(name: &str) -> Prefixed<'_> {
+    Prefixed { prefix: "redisson_lock_timeout", name }
+}
+
+/// The last fencing token of the lock `name`.
+pub(crate) fn token(name: &str) -> Prefixed<'_> {
+    Prefixed { prefix: "redisson_lock_token", name }
+}
+
+/// Where releases of the read-write lock `name` are called out.
+pub(crate) fn rw_channel(name: &str) -> Prefixed<'_> {
+    Prefixed { prefix: "redisson_rwlock", name }
+}
+
+/// What the key of each read hold begins with: `owner:rwlock_timeout:n` follows.
+pub(crate) fn read_holds(name: &str) -> Suffixed<'_> {
+    Suffixed { name, suffix: "" }
+}
+
+/// The field of an owner that writes.
+pub(crate) fn writer(owner: Owner) -> impl fmt::Display {
+    Writer(owner)
+}
+
+struct Writer(Owner);
+
+impl fmt::Display for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:write", self.0)
+    }
+}
+
+/// The writer that the readers of `name` wait behind.
+pub(crate) fn waiting_writer(name: &str) -> Suffixed<'_> {
+    Suffixed { name, suffix: "distlock_writer" }
+}
+
+/// Where permits of the semaphore `name` are called out.
+pub(crate) fn permits_channel(name: &str) -> Prefixed<'_> {
+    Prefixed { prefix: "redisson_sc", name }
+}
+
+/// Who has permits of the semaphore `name` through this library.
+pub(crate) fn permits_out(name: &str) -> Suffixed<'_> {
+    Suffixed { name, suffix: "distlock_permits" }
+}
+
+/// The permits of the leased semaphore `name` that are out.
+pub(crate) fn leases(name: &str) -> Suffixed<'_> {
+    Suffixed { name, suffix: "timeout" }
+}
+
+/// Where the latch `name` is called out. The one name that Redisson derives without looking for a brace.
+pub(crate) fn latch_channel(name: &str) -> String {
+    format!("redisson_countdownlatch__channel__{{{name}}}")
+}
+
+/// The count-downs of the latch `name` that were done.
+pub(crate) fn counted(name: &str) -> Suffixed<'_> {
+    Suffixed { name, suffix: "distlock_counted" }
+}
+
+/// The highest token that the fence `name` has seen.
+pub(crate) fn fence(name: &str) -> Prefixed<'_> {
+    Prefixed { prefix: "distlock_fence", name }
+}
+
+/// A name derived from a lock's by Redisson's suffix rule, which has the same test as the prefix rule.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Suffixed<'a> {
+    name: &'a str,
+    suffix: &'static str,
+}
+
+impl fmt::Display for Suffixed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Suffixed { name, suffix } = self;
+        if name.contains('{') {
+            write!(f, "{name}:{suffix}")
+        } else {
+            write!(f, "{{{name}}}:{suffix}")
+        }
+    }
 }
 
 /// A name derived from a lock's by Redisson's prefix rule: the lock's name becomes the hash tag unless it brings one.
@@ -88,6 +201,19 @@ mod tests {
         for (name, expected) in table {
             assert_eq!(channel(name).to_string(), expected);
         }
+    }
+
+    #[test]
+    fn derived_names_follow_redissons_rules() {
+        assert_eq!(queue("L").to_string(), "redisson_lock_queue:{L}");
+        assert_eq!(timeouts("x{t}y").to_string(), "redisson_lock_timeout:x{t}y");
+        assert_eq!(token("L").to_string(), "redisson_lock_token:{L}");
+        assert_eq!(rw_channel("L").to_string(), "redisson_rwlock:{L}");
+        assert_eq!(read_holds("L").to_string(), "{L}:");
+        assert_eq!(read_holds("x{t}y").to_string(), "x{t}y:");
+        assert_eq!(permits_channel("L").to_string(), "redisson_sc:{L}");
+        assert_eq!(leases("x{t}y").to_string(), "x{t}y:timeout");
+        assert_eq!(latch_channel("x{t}y"), "redisson_countdownlatch__channel__{x{t}y}");
     }
 
     #[test]

@@ -29,14 +29,66 @@ pub struct Claim {
 pub enum What {
     /// One owner at a time, any number of times.
     Exclusive,
+    /// The same, and each acquisition gets a number higher than all before.
+    Fenced,
+    /// One owner at a time, in the order in which they asked.
+    Fair {
+        /// How long a waiter that is not heard of keeps its place; `None` for a single try, which takes no place.
+        patience: Option<Duration>,
+    },
+    /// Any number of owners together, while nobody writes.
+    Read,
+    /// One owner alone.
+    Write {
+        /// The owner waits: readers who come after it wait behind it.
+        waits: bool,
+    },
+    /// One owner at a time, in the format `SET name owner NX PX lease`.
+    Simple,
+    /// Some of a number of permits, for good.
+    Permits {
+        /// How many.
+        count: u32,
+        /// How many there are in all, if nobody has set that before.
+        initial: Option<u32>,
+    },
+    /// Some of a number of permits, each with an id and a lease.
+    LeasedPermits {
+        /// How many.
+        count: u32,
+        /// How many there are in all, if nobody has set that before.
+        initial: Option<u32>,
+    },
+    /// That a count has come down to zero. Nothing is held afterwards.
+    LatchOpen,
 }
 
 /// The word for each kind of lock: accessor, command-line `--kind`, metric label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
-    /// [`Mutex`](crate::Mutex): one owner at a time.
+    /// `mutex`: one owner at a time.
     Mutex,
+    /// `fair`: one owner at a time, in the order of asking.
+    Fair,
+    /// `rw`: many readers or one writer.
+    Rw,
+    /// `fenced`: one owner at a time, numbered.
+    Fenced,
+    /// `spin`: a mutex whose waiters poll.
+    Spin,
+    /// `simple`: `SET NX PX`.
+    Simple,
+    /// `multi`: several locks, all or none.
+    Multi,
+    /// `redlock`: a majority of independent servers.
+    Redlock,
+    /// `semaphore`: a number of permits.
+    Semaphore,
+    /// `leased_semaphore`: permits with leases.
+    LeasedSemaphore,
+    /// `latch`: a count that comes down to zero.
+    Latch,
 }
 
 impl Kind {
@@ -44,6 +96,16 @@ impl Kind {
     pub fn as_str(self) -> &'static str {
         match self {
             Kind::Mutex => "mutex",
+            Kind::Fair => "fair",
+            Kind::Rw => "rw",
+            Kind::Fenced => "fenced",
+            Kind::Spin => "spin",
+            Kind::Simple => "simple",
+            Kind::Multi => "multi",
+            Kind::Redlock => "redlock",
+            Kind::Semaphore => "semaphore",
+            Kind::LeasedSemaphore => "leased_semaphore",
+            Kind::Latch => "latch",
         }
     }
 }
@@ -85,6 +147,23 @@ pub enum Released {
     NotHeld,
 }
 
+/// The answer to an `acquire_all`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Together {
+    /// All are held now; with the fencing token of each, for kinds that issue one.
+    Acquired(Vec<Option<u64>>),
+    /// None was taken.
+    Busy {
+        /// Which claim was in the way.
+        at: usize,
+        /// The time to live seen there.
+        ttl: Duration,
+    },
+    /// The store cannot take these in one step.
+    Apart,
+}
+
 /// What stands under a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -93,19 +172,41 @@ pub struct Snapshot {
     pub name: Arc<str>,
     /// Who holds it; empty if it is free.
     pub holders: Vec<Holder>,
-    /// How long it lives on unless renewed; `None` if it is free.
+    /// How long it lives on unless renewed; `None` if it is free, or lives for ever.
     pub ttl: Option<Duration>,
+    /// Who waits in the queue of a fair lock, first in line first.
+    pub queue: Vec<String>,
+    /// The permits left of a semaphore, or the count of a latch; `None` if neither stands there.
+    pub count: Option<i64>,
 }
 
 impl Snapshot {
     /// A lock that nobody holds.
     pub fn free(name: impl Into<Arc<str>>) -> Snapshot {
-        Snapshot { name: name.into(), holders: Vec::new(), ttl: None }
+        Snapshot {
+            name: name.into(),
+            holders: Vec::new(),
+            ttl: None,
+            queue: Vec::new(),
+            count: None,
+        }
     }
 
     /// A lock that is held.
     pub fn held(name: impl Into<Arc<str>>, holders: Vec<Holder>, ttl: Duration) -> Snapshot {
-        Snapshot { name: name.into(), holders, ttl: Some(ttl) }
+        Snapshot { holders, ttl: Some(ttl), ..Snapshot::free(name) }
+    }
+
+    /// The same with its queue.
+    #[must_use]
+    pub fn with_queue(self, queue: Vec<String>) -> Snapshot {
+        Snapshot { queue, ..self }
+    }
+
+    /// The same with its count.
+    #[must_use]
+    pub fn with_count(self, count: Option<i64>) -> Snapshot {
+        Snapshot { count, ..self }
     }
 
     /// Whether anybody holds it.
@@ -113,10 +214,10 @@ impl Snapshot {
         !self.holders.is_empty()
     }
 
-    /// The hold count of this owner.
+    /// The hold count of this owner; of its reads and writes together where it may have both.
     pub fn depth_of(&self, owner: &Owner) -> u32 {
         let text = owner.to_string();
-        self.holders.iter().find(|h| h.owner == text).map_or(0, |h| h.depth)
+        self.holders.iter().filter(|h| h.owner == text).map(|h| h.depth).sum()
     }
 }
 
@@ -126,13 +227,34 @@ impl Snapshot {
 pub struct Holder {
     /// The owner as the store spells it: `uuid:n`, or whatever a foreign client wrote.
     pub owner: String,
-    /// The hold count.
+    /// The hold count, or the number of permits.
     pub depth: u32,
+    /// How it holds it.
+    pub mode: Mode,
+}
+
+/// How a holder holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Mode {
+    /// Alone.
+    Exclusive,
+    /// Together with other readers.
+    Read,
+    /// Alone, as the writer of a read-write lock.
+    Write,
+    /// Some permits of a semaphore.
+    Permits,
 }
 
 impl Holder {
-    /// A holder with its count.
+    /// A holder with its count, alone.
     pub fn new(owner: impl Into<String>, depth: u32) -> Holder {
-        Holder { owner: owner.into(), depth }
+        Holder { owner: owner.into(), depth, mode: Mode::Exclusive }
+    }
+
+    /// A holder with its count that holds in this way.
+    pub fn with_mode(owner: impl Into<String>, depth: u32, mode: Mode) -> Holder {
+        Holder { owner: owner.into(), depth, mode }
     }
 }

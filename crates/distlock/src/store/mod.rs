@@ -2,17 +2,19 @@
 //!
 //! Programs do not need this module; authors of a store, and of test doubles that make one fail, do.
 
+mod admin;
 mod claim;
 mod listen;
 pub mod state;
 
-pub use claim::{Attempt, Claim, Holder, Kind, Released, Snapshot, What};
+pub use admin::{Admin, Command, LatchOp, LeasedOp, PermitId, PermitsOp, Reply};
+pub use claim::{Attempt, Claim, Holder, Kind, Mode, Released, Snapshot, Together, What};
 pub use listen::{Listener, Topic};
 
 use std::fmt::Debug;
 
 use crate::env::BoxFuture;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 /// Where locks are kept. A store decides; it never waits.
 ///
@@ -49,22 +51,50 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// never spoils another's answer.
     fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<bool>>>;
 
-    /// Leaves the queue of a fair kind; idempotent. Kinds without a queue have nothing to leave.
+    /// Forgets the owner altogether: its hold, if it has one, and its place in a queue. Idempotent.
     fn give_up<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<()>> {
-        let _ = claim;
-        Box::pin(std::future::ready(Ok(())))
+        Box::pin(async move { self.release(claim).await.map(drop) })
+    }
+
+    /// Takes all of the claims, which are of one owner, or none, in one atomic step. Each is at depth 1.
+    fn acquire_all<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Result<Together>> {
+        let _ = claims;
+        Box::pin(std::future::ready(Ok(Together::Apart)))
     }
 
     /// Starts listening for releases. The future ends when the subscription is acknowledged: from then on no release
     /// goes unheard, except across a reconnect, which the [`Listener`] reports as if it were a release.
     fn listen<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Listener>>;
 
-    /// What stands under `name` now.
-    fn inspect<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Snapshot>>;
+    /// What stands under `name` now, read as a lock of this kind.
+    fn inspect<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>>;
 
-    /// Frees the lock whoever holds it, tells everybody who listens, and returns what stood there before.
-    fn force<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Snapshot>>;
+    /// Frees the lock whoever holds it, tells everybody who listens, and returns what stood there before. Of a read-write
+    /// lock, frees the half that `what` says.
+    fn force<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>>;
 
-    /// Every lock whose name starts with `prefix`.
+    /// Every lock that is held and whose name starts with `prefix`, as far as the store can tell locks from other data.
     fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<Snapshot>>>;
+
+    /// Looks after a semaphore, a latch or a fence. Not idempotent unless the operation says so: the engine does not send
+    /// it again when the answer is lost.
+    fn admin<'a>(&'a self, name: &'a str, op: &'a Admin) -> BoxFuture<'a, Result<i64>> {
+        let _ = (name, op);
+        Box::pin(std::future::ready(Err(unsupported("this"))))
+    }
+
+    /// Runs `command` in the same atomic step that finds `claim` still held; `None` if it is not.
+    fn guarded<'a>(
+        &'a self,
+        claim: &'a Claim,
+        command: &'a Command,
+    ) -> BoxFuture<'a, Result<Option<Reply>>> {
+        let _ = (claim, command);
+        Box::pin(std::future::ready(Err(unsupported("a guarded command"))))
+    }
+}
+
+/// The store cannot do `what`.
+pub(crate) fn unsupported(what: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("this store does not offer {what}"))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::server::{Server, claim, connect, owner};
 use crate::ErrorKind;
-use crate::store::{Attempt, Claim, Holder, Released, Store};
+use crate::store::{Attempt, Claim, Holder, Released, Store, What};
 
 const ACQUIRED: Attempt = Attempt::Acquired { token: None };
 
@@ -130,8 +130,8 @@ async fn what_is_no_lock_is_a_conflict_and_stays_as_it_is() {
         let before: Vec<u8> = raw.run(&format!("DUMP {name}")).await;
         let errors = [
             store.acquire(&claim(name, owner(), 1)).await.unwrap_err(),
-            store.inspect(name).await.unwrap_err(),
-            store.force(name).await.unwrap_err(),
+            store.inspect(What::Exclusive, name).await.unwrap_err(),
+            store.force(What::Exclusive, name).await.unwrap_err(),
         ];
         for error in errors {
             assert_eq!(error.kind(), ErrorKind::Conflict, "{name}: {error}");
@@ -162,13 +162,13 @@ async fn inspect_force_and_list_see_what_is_held() {
     assert_eq!(names("app*").await, ["app*"]);
     assert_eq!(names("").await.len(), 4);
 
-    let held = store.inspect("app:a").await.unwrap();
+    let held = store.inspect(What::Exclusive, "app:a").await.unwrap();
     assert_eq!(held.holders, [Holder::new(me.to_string(), 2)]);
     assert!(held.ttl.unwrap() > Duration::from_secs(29));
-    assert!(!store.inspect("free").await.unwrap().is_held());
+    assert!(!store.inspect(What::Exclusive, "free").await.unwrap().is_held());
 
-    assert_eq!(store.force("app:a").await.unwrap().depth_of(&me), 2);
-    assert!(!store.force("app:a").await.unwrap().is_held());
+    assert_eq!(store.force(What::Exclusive, "app:a").await.unwrap().depth_of(&me), 2);
+    assert!(!store.force(What::Exclusive, "app:a").await.unwrap().is_held());
     assert!(!raw.run::<bool>("EXISTS app:a").await);
 }
 

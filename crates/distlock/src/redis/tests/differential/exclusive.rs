@@ -1,0 +1,27 @@
+//! `mutex` and `spin`.
+
+use proptest::prelude::*;
+
+use super::{Step, agree, anybody};
+use crate::store::What;
+
+const WHAT: What = What::Exclusive;
+
+fn steps() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (anybody(), 1..4_u32, proptest::option::weighted(0.25, anybody()))
+            .prop_map(|(who, depth, heir_of)| Step::Acquire { who, what: WHAT, depth, heir_of }),
+        3 => (anybody(), 0..3_u32)
+            .prop_map(|(who, depth)| Step::Release { who, what: WHAT, depth }),
+        1 => anybody().prop_map(|who| Step::Renew { who, what: WHAT }),
+        1 => anybody().prop_map(|who| Step::Expire { who, what: WHAT }),
+        1 => anybody().prop_map(|who| Step::GiveUp { who, what: WHAT }),
+        1 => Just(Step::Force { what: WHAT }),
+        1 => Just(Step::Inspect { what: WHAT }),
+    ]
+}
+
+#[test]
+fn a_mutex_is_the_same_everywhere() {
+    agree(steps(), WHAT, |seen| seen.holders.len() <= 1, &[Step::Force { what: WHAT }]);
+}

@@ -1,0 +1,1 @@
+//! `fair`: to be written.

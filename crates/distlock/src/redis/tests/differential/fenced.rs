@@ -1,0 +1,1 @@
+//! `fenced`: to be written.

@@ -1,0 +1,1 @@
+//! `latch`: to be written.

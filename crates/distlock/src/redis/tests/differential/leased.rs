@@ -1,0 +1,1 @@
+//! `leased`: to be written.

@@ -1,0 +1,264 @@
+//! The scripts and the pure state machines give the same answers to the same steps: in memory, on Redis and on Valkey.
+//!
+//! Each kind says which steps there are; sequences of them are drawn at random and, if they fail, shrunk.
+
+mod exclusive;
+mod fair;
+mod fenced;
+mod latch;
+mod leased;
+mod permits;
+mod rw;
+mod simple;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use distlock_testkit::{Flavor, Server as RealServer};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+
+use super::server::{connect, owner};
+use crate::env::System;
+use crate::memory::MemoryStore;
+use crate::store::{Admin, Attempt, Claim, Listener, Released, Snapshot, Store, What};
+use crate::{Owner, Result};
+
+/// How many sequences, and how long each is at most.
+const SEQUENCES: u32 = 96;
+const STEPS: usize = 30;
+
+/// How many owners there are.
+pub(super) const OWNERS: usize = 3;
+
+/// What a claim that is not brief asks for; no sequence lasts that long.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A brief lease, and how long to wait until it is over for sure.
+const BRIEF: Duration = Duration::from_millis(1);
+const OVER: Duration = Duration::from_millis(4);
+
+/// A step, small enough to be read when it fails. `who` is one of the owners.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    Acquire {
+        who: usize,
+        what: What,
+        depth: u32,
+        heir_of: Option<usize>,
+    },
+    Release {
+        who: usize,
+        what: What,
+        depth: u32,
+    },
+    Renew {
+        who: usize,
+        what: What,
+    },
+    /// Its time runs out, if this one holds it.
+    Expire {
+        who: usize,
+        what: What,
+    },
+    GiveUp {
+        who: usize,
+        what: What,
+    },
+    /// Starts to listen, and stops: a waiter of a fair lock that does not listen may be dead.
+    Listen {
+        who: usize,
+        what: What,
+    },
+    Deafen {
+        who: usize,
+    },
+    Force {
+        what: What,
+    },
+    Inspect {
+        what: What,
+    },
+    Admin {
+        op: Admin,
+    },
+}
+
+/// What is the same on every store for one sequence.
+struct Run<'a> {
+    store: &'a dyn Store,
+    name: String,
+    owners: [Owner; OWNERS],
+    ears: [Option<Listener>; OWNERS],
+}
+
+impl Run<'_> {
+    fn claim(&self, who: usize, what: What, depth: u32, lease: Duration) -> Claim {
+        let (name, owner) = (Arc::from(&*self.name), self.owners[who]);
+        Claim { name, owner, lease, depth, heir_of: None, what }
+    }
+
+    /// What is compared: everything but times and the number of listeners.
+    async fn apply(&mut self, step: &Step) -> String {
+        match step {
+            Step::Acquire { who, what, depth, heir_of } => {
+                let heir_of = heir_of.map(|heir| self.owners[heir]);
+                let claim = Claim { heir_of, ..self.claim(*who, *what, *depth, LONG) };
+                match self.store.acquire(&claim).await {
+                    Ok(Attempt::Busy { .. }) => "busy".to_owned(),
+                    Ok(Attempt::Acquired { token }) => {
+                        format!("acquired, token {}", token.is_some())
+                    }
+                    Err(e) => format!("{:?}", e.kind()),
+                }
+            }
+            Step::Release { who, what, depth } => {
+                match self.store.release(&self.claim(*who, *what, *depth, LONG)).await {
+                    Ok(Released::Freed { .. }) => "freed".to_owned(),
+                    Ok(other) => format!("{other:?}"),
+                    Err(e) => format!("{:?}", e.kind()),
+                }
+            }
+            Step::Renew { who, what } => {
+                renewed(self.store.renew(&[self.claim(*who, *what, 1, LONG)]).await)
+            }
+            Step::Expire { who, what } => {
+                let held = self.store.renew(&[self.claim(*who, *what, 1, BRIEF)]).await;
+                tokio::time::sleep(OVER).await;
+                renewed(held)
+            }
+            Step::GiveUp { who, what } => {
+                kind(self.store.give_up(&self.claim(*who, *what, 0, LONG)).await)
+            }
+            Step::Listen { who, what } => {
+                let claim = self.claim(*who, *what, 1, LONG);
+                match self.store.listen(&claim).await {
+                    Ok(ear) => self.ears[*who] = Some(ear),
+                    Err(e) => return format!("{:?}", e.kind()),
+                }
+                String::new()
+            }
+            Step::Deafen { who } => {
+                self.ears[*who] = None;
+                // A server hears of it a moment later.
+                tokio::time::sleep(OVER).await;
+                String::new()
+            }
+            Step::Force { what } => self.seen(self.store.force(*what, &self.name).await),
+            Step::Inspect { what } => self.seen(self.store.inspect(*what, &self.name).await),
+            Step::Admin { op } => match self.store.admin(&self.name, op).await {
+                // What is left of a lease differs by how long the steps took.
+                Ok(left) if left > 1000 => "more than a second".to_owned(),
+                Ok(answer) => answer.to_string(),
+                Err(e) => format!("{:?}", e.kind()),
+            },
+        }
+    }
+
+    fn seen(&self, seen: Result<Snapshot>) -> String {
+        match seen {
+            Ok(seen) => {
+                let mut holders: Vec<String> = seen
+                    .holders
+                    .iter()
+                    .map(|h| format!("{} {} {:?}", h.owner, h.depth, h.mode))
+                    .collect();
+                holders.sort();
+                format!("{holders:?} {:?} {:?} {}", seen.queue, seen.count, seen.ttl.is_some())
+            }
+            Err(e) => format!("{:?}", e.kind()),
+        }
+    }
+}
+
+fn renewed(answers: Vec<Result<bool>>) -> String {
+    answers.into_iter().map(kind).collect()
+}
+
+fn kind<T: std::fmt::Debug>(answer: Result<T>) -> String {
+    match answer {
+        Ok(answer) => format!("{answer:?}"),
+        Err(e) => format!("{:?}", e.kind()),
+    }
+}
+
+/// Draws sequences of `steps` and has every store take them. After each step `invariant` must hold for what a store shows,
+/// read as `what`. At the end `clear` is taken by every store, after which no server may have a key left.
+pub(super) fn agree(
+    steps: impl Strategy<Value = Step>,
+    what: What,
+    invariant: fn(&Snapshot) -> bool,
+    clear: &[Step],
+) {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(2).build().unwrap();
+    let (servers, stores) = runtime.block_on(stores());
+    let config = Config { cases: SEQUENCES, failure_persistence: None, ..Config::default() };
+    let sequences = proptest::collection::vec(steps, 1..STEPS);
+    let outcome = TestRunner::new(config).run(&sequences, |steps| {
+        runtime.block_on(async {
+            let name = format!("sequence:{}", NEXT.fetch_add(1, Ordering::Relaxed));
+            let owners: [Owner; OWNERS] = std::array::from_fn(|_| owner());
+            let mut runs: Vec<Run<'_>> = stores
+                .iter()
+                .map(|store| Run {
+                    store: &**store,
+                    name: name.clone(),
+                    owners,
+                    ears: Default::default(),
+                })
+                .collect();
+            for (index, step) in steps.iter().enumerate() {
+                let mut answers = Vec::new();
+                for run in &mut runs {
+                    answers.push(run.apply(step).await);
+                    let seen = run.store.inspect(what, &run.name).await;
+                    let seen = seen.map_err(|e| TestCaseError::fail(e.to_string()))?;
+                    prop_assert!(invariant(&seen), "step {index}, {step:?}: {seen:?}");
+                }
+                for answer in &answers[1..] {
+                    prop_assert_eq!(&answers[0], answer, "step {}: {:?}", index, step);
+                }
+            }
+            for run in &mut runs {
+                run.ears = Default::default();
+                for step in clear {
+                    run.apply(step).await;
+                }
+            }
+            for server in &servers {
+                let left = server.keys(&format!("*{name}*")).await;
+                prop_assert!(left.is_empty(), "left behind: {left:?}");
+            }
+            Ok(())
+        })
+    });
+    if let Err(failure) = outcome {
+        panic!("{failure}");
+    }
+    runtime.block_on(async {
+        drop(stores);
+        drop(servers);
+    });
+}
+
+/// Memory first, then every server that is installed.
+async fn stores() -> (Vec<RealServer>, Vec<Arc<dyn Store>>) {
+    let mut stores: Vec<Arc<dyn Store>> = vec![MemoryStore::new(Arc::new(System))];
+    let mut servers = vec![RealServer::redis().await];
+    match Flavor::Valkey.program() {
+        Some(_) => servers.push(RealServer::valkey().await),
+        None => eprintln!("SKIPPED: no server for Valkey"),
+    }
+    for server in &servers {
+        stores.push(connect(&server.url()).await.unwrap());
+    }
+    (servers, stores)
+}
+
+/// One of the owners.
+pub(super) fn anybody() -> std::ops::Range<usize> {
+    0..OWNERS
+}

@@ -1,0 +1,1 @@
+//! `rw`: to be written.
