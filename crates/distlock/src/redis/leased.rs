@@ -115,7 +115,7 @@ pub(crate) fn admin(name: &str, op: &LeasedOp) -> Call {
         LeasedOp::Release(ids) => return release_list(name, ids),
         LeasedOp::Init(permits) => ("init", i64::from(*permits), None),
         LeasedOp::Set(permits) => ("set", i64::from(*permits), None),
-        LeasedOp::Add(permits) => ("add", (*permits).clamp(-2 * MOST, 2 * MOST), None),
+        LeasedOp::Add(permits) => ("add", (*permits).clamp(-4 * MOST, 4 * MOST), None),
         LeasedOp::Available => ("available", 0, None),
         LeasedOp::Acquired => ("acquired", 0, None),
         LeasedOp::Extend(id, lease) => {

@@ -115,7 +115,7 @@ fn holder(pair: &[Value]) -> Option<Holder> {
 pub(crate) fn admin(name: &str, op: PermitsOp) -> Call {
     let (word, number) = match op {
         PermitsOp::Init(permits) => ("init", i64::from(permits)),
-        PermitsOp::Add(permits) => ("add", permits.clamp(-2 * MOST, 2 * MOST)),
+        PermitsOp::Add(permits) => ("add", permits.clamp(-4 * MOST, 4 * MOST)),
         PermitsOp::Drain => ("drain", 0),
         PermitsOp::Available => ("available", 0),
         PermitsOp::Release(permits) => ("release", i64::from(permits)),

@@ -6,7 +6,7 @@ local function number(key)
   if not text then
     return nil
   end
-  if #text > 16 or not (text == '0' or string.find(text, '^%-?[1-9]%d*$')) then
+  if #text > 17 or not (text == '0' or string.find(text, '^%-?[1-9]%d*$')) then
     error('WRONGTYPE this is no number')
   end
   return tonumber(text)

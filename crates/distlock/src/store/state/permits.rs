@@ -30,10 +30,15 @@ impl Entry {
     }
 
     /// Adds permits, or takes some away. Whoever waits is told of what they might get.
-    fn add(mut self, permits: i64) -> Step<Entry, i64> {
-        self.left = sum(self.left, permits);
-        let (left, more) = (self.left, permits > 0);
-        tell(more && left > 0, Some(self), left)
+    fn add(self, permits: i64) -> Step<Entry, i64> {
+        let left = sum(self.left, permits);
+        tell(permits > 0 && left > 0, Some(Entry { left, ..self }), left)
+    }
+
+    /// Gives back permits that were taken.
+    fn give_back<T>(mut self, permits: i64, answer: T) -> Step<Entry, T> {
+        self.left += permits;
+        tell(permits > 0 && self.left > 0, Some(self), answer)
     }
 }
 
@@ -86,10 +91,7 @@ impl Machine for Entry {
         let Some(mut entry) = entry else { return Step::quiet(None, Released::NotHeld) };
         match entry.out.remove(&claim.owner) {
             None => Step::quiet(Some(entry), Released::NotHeld),
-            Some(count) => {
-                let Step { entry, wake, .. } = entry.add(i64::from(count));
-                Step { entry, answer: Released::Freed { heard_by: 0 }, wake }
-            }
+            Some(count) => entry.give_back(i64::from(count), Released::Freed { heard_by: 0 }),
         }
     }
 
@@ -103,8 +105,7 @@ impl Machine for Entry {
     fn force(entry: Option<Entry>, _: What, _: Moment, _: &dyn Around) -> Step<Entry, ()> {
         let Some(mut entry) = entry else { return Step::quiet(None, ()) };
         let back = entry.out.drain().map(|(_, count)| i64::from(count)).sum();
-        let Step { entry, wake, .. } = entry.add(back);
-        Step { entry, answer: (), wake }
+        entry.give_back(back, ())
     }
 
     fn admin(entry: Option<Entry>, op: &Admin, _: Moment) -> Step<Entry, i64> {

@@ -163,7 +163,7 @@ async fn what_is_no_semaphore_is_a_conflict_and_stays_as_it_is() {
     for (name, text) in [("text", "x"), ("exp", "1e3"), ("hex", "0x10"), ("zero", "007")] {
         raw.run::<()>(&format!("SET {name} {text}")).await;
     }
-    raw.run::<()>("SET long 99999999999999999").await;
+    raw.run::<()>("SET long 999999999999999999").await;
     for name in ["hash", "text", "exp", "hex", "zero", "long"] {
         let before: Vec<u8> = raw.run(&format!("DUMP {name}")).await;
         is_conflict(store.acquire(&claim(name, owner(), some(1))).await.unwrap_err());
