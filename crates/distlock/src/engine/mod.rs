@@ -34,7 +34,7 @@ mod way;
 
 pub(crate) use acquire::{Acquiring, Ask, Wait};
 pub(crate) use detach::Detached;
-pub use hold::Hold;
+pub(crate) use hold::Hold;
 pub use hold::State;
 pub(crate) use multi::{acquire_all, unlock_all};
 pub(crate) use release::lost;
