@@ -200,11 +200,11 @@ fn holder(pair: &[Value]) -> Option<Holder> {
     Some(Holder::new(String::from_utf8_lossy(owner), depth))
 }
 
-fn milliseconds(ttl: i64) -> Duration {
+pub(crate) fn milliseconds(ttl: i64) -> Duration {
     Duration::from_millis(ttl.max(0).unsigned_abs())
 }
 
-fn immortal() -> Error {
+pub(crate) fn immortal() -> Error {
     Error::new(
         ErrorKind::Conflict,
         "a key without a time to live stands under this name, so it is no lock: choose another name or delete it",
