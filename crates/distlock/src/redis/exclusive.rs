@@ -19,7 +19,7 @@ static FORCE: Script = Script::new(include_str!("scripts/exclusive_force.lua"));
 static LIST: Script = Script::new(include_str!("scripts/exclusive_list.lua"));
 
 /// A uuid, a colon and a number; a little more than most need.
-const OWNER_BYTES: usize = 48;
+pub(crate) const OWNER_BYTES: usize = 48;
 
 /// An exclusive lock has one holder; a hash with more fields than this is somebody's data.
 const MOST_FIELDS: usize = 16;
@@ -200,11 +200,11 @@ fn holder(pair: &[Value]) -> Option<Holder> {
     Some(Holder::new(String::from_utf8_lossy(owner), depth))
 }
 
-fn milliseconds(ttl: i64) -> Duration {
+pub(crate) fn milliseconds(ttl: i64) -> Duration {
     Duration::from_millis(ttl.max(0).unsigned_abs())
 }
 
-fn immortal() -> Error {
+pub(crate) fn immortal() -> Error {
     Error::new(
         ErrorKind::Conflict,
         "a key without a time to live stands under this name, so it is no lock: choose another name or delete it",
