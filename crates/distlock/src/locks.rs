@@ -8,7 +8,9 @@ use crate::config;
 use crate::engine::{self, Engine};
 use crate::env::{Env, System};
 use crate::error::{Error, ErrorKind, Result};
-use crate::kinds::Mutex;
+use crate::kinds::{
+    Fair, Fenced, Latch, LeasedSemaphore, MultiLock, Mutex, Rw, Semaphore, Simple, Spin,
+};
 use crate::memory::MemoryStore;
 use crate::observe::{Observer, Tracing};
 use crate::owner::Owner;
@@ -59,7 +61,8 @@ impl Locks {
     pub fn memory() -> Locks {
         let env: Arc<dyn Env> = Arc::new(System);
         let store = MemoryStore::new(env.clone());
-        let engine = Engine::new(store, env, Arc::new(Tracing), config::WATCHDOG);
+        let engine =
+            Engine::new(store, env, Arc::new(Tracing), config::WATCHDOG, config::FAIR_PATIENCE);
         Locks { engine, prefix: Arc::from(""), place: Arc::from("memory:") }
     }
 
@@ -71,6 +74,51 @@ impl Locks {
     /// The lock with this name: one owner at a time.
     pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
         Mutex::new(self.engine.clone(), self.full_name(name.as_ref()))
+    }
+
+    /// The lock with this name: one owner at a time, in the order in which they asked.
+    pub fn fair(&self, name: impl AsRef<str>) -> Fair {
+        Fair::new(self.engine.clone(), self.full_name(name.as_ref()))
+    }
+
+    /// The lock with this name: many readers or one writer.
+    pub fn rw(&self, name: impl AsRef<str>) -> Rw {
+        Rw::new(self.engine.clone(), self.full_name(name.as_ref()))
+    }
+
+    /// The lock with this name: one owner at a time, each acquisition with a higher number.
+    pub fn fenced(&self, name: impl AsRef<str>) -> Fenced {
+        Fenced::new(self.engine.clone(), self.full_name(name.as_ref()))
+    }
+
+    /// The lock with this name: one owner at a time; those who wait poll.
+    pub fn spin(&self, name: impl AsRef<str>) -> Spin {
+        Spin::new(self.engine.clone(), self.full_name(name.as_ref()))
+    }
+
+    /// The lock with this name in the format of `SET NX PX`.
+    pub fn simple(&self, name: impl AsRef<str>) -> Simple {
+        Simple::new(self.engine.clone(), self.full_name(name.as_ref()))
+    }
+
+    /// The semaphore with this name: a number of permits.
+    pub fn semaphore(&self, name: impl AsRef<str>) -> Semaphore {
+        Semaphore::new(self.engine.clone(), self.full_name(name.as_ref()))
+    }
+
+    /// The semaphore with this name whose permits have leases.
+    pub fn leased_semaphore(&self, name: impl AsRef<str>) -> LeasedSemaphore {
+        LeasedSemaphore::new(self.engine.clone(), self.full_name(name.as_ref()))
+    }
+
+    /// The latch with this name: a count that comes down to zero.
+    pub fn latch(&self, name: impl AsRef<str>) -> Latch {
+        Latch::new(self.engine.clone(), self.full_name(name.as_ref()))
+    }
+
+    /// The locks with these names as one: all or none.
+    pub fn multi<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> MultiLock {
+        MultiLock::new(names.into_iter().map(|name| self.mutex(name).into()))
     }
 
     /// A new owner, for acquisitions that belong together.
@@ -135,6 +183,7 @@ pub struct Builder {
     url: Option<String>,
     prefix: String,
     watchdog: Duration,
+    fair_patience: Duration,
     env: Arc<dyn Env>,
     observer: Arc<dyn Observer>,
     store: Option<Arc<dyn Store>>,
@@ -148,6 +197,7 @@ impl Default for Builder {
             url: None,
             prefix: String::new(),
             watchdog: config::WATCHDOG,
+            fair_patience: config::FAIR_PATIENCE,
             env: Arc::new(System),
             observer: Arc::new(Tracing),
             store: None,
@@ -176,6 +226,13 @@ impl Builder {
     /// least 100 ms.
     pub fn watchdog(mut self, timeout: Duration) -> Builder {
         self.watchdog = timeout;
+        self
+    }
+
+    /// How long a waiter of a [`Fair`](crate::Fair) lock that is not heard of keeps its place at the head of the queue:
+    /// Redisson's `fairLockWaitTimeout`. 300 s unless set. A waiter that is dead is found out within seconds all the same.
+    pub fn fair_patience(mut self, patience: Duration) -> Builder {
+        self.fair_patience = patience;
         self
     }
 
@@ -217,8 +274,15 @@ impl Builder {
             );
             return Err(Error::new(ErrorKind::InvalidDuration, text));
         }
+        if self.fair_patience.is_zero() || self.fair_patience > config::LONGEST {
+            let text = format!(
+                "a patience of {:?} cannot be kept: use 1 ms to 10 years",
+                self.fair_patience
+            );
+            return Err(Error::new(ErrorKind::InvalidDuration, text));
+        }
         let (store, place) = self.open().await?;
-        let engine = Engine::new(store, self.env, self.observer, self.watchdog);
+        let engine = Engine::new(store, self.env, self.observer, self.watchdog, self.fair_patience);
         Ok(Locks { engine, prefix: Arc::from(self.prefix), place: Arc::from(place) })
     }
 

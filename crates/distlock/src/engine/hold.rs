@@ -143,7 +143,7 @@ pub(crate) struct Tenure {
     pub(crate) engine: Arc<Engine>,
     pub(super) lane: LaneRef,
     pub(crate) kind: Kind,
-    pub(super) what: What,
+    pub(crate) what: What,
     pub(crate) owner: Owner,
     pub(crate) vitals: Arc<Vitals>,
     /// The lease that the present hold asks for when it passes to this tenure.
@@ -296,16 +296,29 @@ impl Tenure {
 
 /// One level of a tenure. Whoever has it holds the lock; dropping it lets go, wherever that happens.
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub struct Hold {
     pub(crate) tenure: Arc<Tenure>,
     /// Whether this level asked for the watchdog.
     pub(super) watched: bool,
+    /// The fencing token of this level, for kinds that have one.
+    pub(crate) token: Option<u64>,
     armed: bool,
 }
 
 impl Hold {
     pub(super) fn new(tenure: Arc<Tenure>, watched: bool) -> Hold {
-        Hold { tenure, watched, armed: true }
+        Hold { tenure, watched, token: None, armed: true }
+    }
+
+    /// Of something that cannot be held, such as the openness of a latch.
+    pub(super) fn of_nothing(tenure: Arc<Tenure>) -> Hold {
+        tenure.finish();
+        Hold { tenure, watched: false, token: None, armed: false }
+    }
+
+    pub(super) fn with_token(mut self, token: Option<u64>) -> Hold {
+        self.token = token;
+        self
     }
 
     /// Takes the duty to let go off this hold; the caller has it now.
