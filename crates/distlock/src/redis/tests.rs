@@ -3,5 +3,8 @@
 mod claims;
 mod connections;
 mod differential;
+mod fenced;
+mod guarded;
 mod server;
+mod simple;
 mod subscriptions;
