@@ -3,5 +3,6 @@
 mod claims;
 mod connections;
 mod differential;
+mod rw;
 mod server;
 mod subscriptions;
