@@ -44,7 +44,6 @@ if mode then
     end
     return math.min(left, tonumber(ARGV[5]))
   end
-  redis.call('del', KEYS[1])
 end
 redis.call('hset', KEYS[1], 'mode', 'write', field, 1)
 local set = redis.pcall('pexpire', KEYS[1], ARGV[3])

@@ -336,4 +336,13 @@ mod tests {
         lock.millis = 2_500;
         assert_eq!(lock.acquire(What::Read, late, 1), ACQUIRED);
     }
+
+    #[test]
+    fn a_writer_outlasts_what_it_reads() {
+        let (mut lock, [writer, reader]) = (Lock::default(), owners());
+        lock.acquire(What::Write { waits: false }, writer, 1_000);
+        assert_eq!(lock.acquire(What::Read, writer, 5_000), ACQUIRED);
+        lock.millis = 1_000;
+        assert_eq!(lock.acquire(What::Read, reader, 1), busy(4_000));
+    }
 }
