@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::ops::Deref;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use crate::engine::{self, Hold, State};
 use crate::error::Result;
 use crate::owner::Owner;
-use crate::request::check_lease;
+use crate::request::{Got, check_lease};
 
 /// The lock is held while this lives, unless it is [lost](Guard::lost). Dropping it releases the lock.
 ///
@@ -30,12 +31,15 @@ use crate::request::check_lease;
 #[must_use = "dropping a guard releases the lock immediately"]
 #[clippy::has_significant_drop]
 pub struct Guard {
-    hold: Hold,
+    pub(crate) hold: Hold,
 }
 
-impl From<Hold> for Guard {
-    fn from(hold: Hold) -> Guard {
-        Guard { hold }
+impl From<Got> for Guard {
+    fn from(got: Got) -> Guard {
+        match got {
+            Got::One(hold) => Guard { hold },
+            Got::All(_) => unreachable!("BUG: a request for one lock was given several"),
+        }
     }
 }
 
@@ -166,5 +170,73 @@ impl fmt::Debug for Guard {
             .field("owner", self.owner())
             .field("state", &self.state())
             .finish()
+    }
+}
+
+/// A guard with a name of its own: everything that [`Guard`] does, and what its kind adds.
+macro_rules! guards {
+    ($($(#[$doc:meta])* $name:ident;)*) => {
+        $(
+            $(#[$doc])*
+            #[must_use = "dropping a guard releases the lock immediately"]
+            #[clippy::has_significant_drop]
+            pub struct $name(Guard);
+
+            impl From<Got> for $name {
+                fn from(got: Got) -> $name {
+                    $name(Guard::from(got))
+                }
+            }
+
+            impl Deref for $name {
+                type Target = Guard;
+
+                fn deref(&self) -> &Guard {
+                    &self.0
+                }
+            }
+
+            impl $name {
+                /// As [`Guard::unlock`].
+                pub async fn unlock(self) -> Result<()> {
+                    self.0.unlock().await
+                }
+
+                /// As [`Guard::unlock_blocking`].
+                pub fn unlock_blocking(self) -> Result<()> {
+                    self.0.unlock_blocking()
+                }
+
+                /// As [`Guard::leak`].
+                pub fn leak(self) -> Owner {
+                    self.0.leak()
+                }
+            }
+
+            impl fmt::Debug for $name {
+                fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    f.debug_tuple(stringify!($name)).field(&self.0).finish()
+                }
+            }
+        )*
+    };
+}
+
+guards! {
+    /// A hold of the reading half of an [`Rw`](crate::Rw) lock.
+    ReadGuard;
+    /// A hold of the writing half of an [`Rw`](crate::Rw) lock.
+    WriteGuard;
+    /// A hold of a [`Fenced`](crate::Fenced) lock, with its token.
+    FencedGuard;
+    /// Some permits of a [`Semaphore`](crate::Semaphore) or a [`LeasedSemaphore`](crate::LeasedSemaphore). Dropping it
+    /// gives them back.
+    Permits;
+}
+
+impl FencedGuard {
+    /// The fencing token: higher than that of every acquisition before. Show it to whatever the lock protects.
+    pub fn token(&self) -> u64 {
+        self.0.hold.tenure.token()
     }
 }

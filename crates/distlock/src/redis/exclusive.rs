@@ -196,11 +196,11 @@ pub(super) fn holder(pair: &[Value]) -> Option<Holder> {
     Some(Holder::new(String::from_utf8_lossy(owner), depth))
 }
 
-pub(super) fn milliseconds(ttl: i64) -> Duration {
+pub(crate) fn milliseconds(ttl: i64) -> Duration {
     Duration::from_millis(ttl.max(0).unsigned_abs())
 }
 
-pub(super) fn immortal() -> Error {
+pub(crate) fn immortal() -> Error {
     Error::new(
         ErrorKind::Conflict,
         "a key without a time to live stands under this name, so it is no lock: choose another name or delete it",

@@ -21,8 +21,28 @@ pub enum Admin {
         /// The token.
         token: u64,
     },
-    /// Forgets a gate: 1 if there was one. Idempotent.
+    /// Forgets a gate: 1 if there was one.
     FenceForget,
+}
+
+impl Admin {
+    /// Whether doing it twice is the same as doing it once, the answer included.
+    pub fn is_idempotent(&self) -> bool {
+        match self {
+            Admin::Permits(op) => matches!(op, PermitsOp::Available),
+            Admin::Leased(op) => matches!(
+                op,
+                LeasedOp::Available
+                    | LeasedOp::Acquired
+                    | LeasedOp::Set(_)
+                    | LeasedOp::Extend(..)
+                    | LeasedOp::Remaining(_)
+            ),
+            Admin::Latch(op) => matches!(op, LatchOp::CountDown { .. } | LatchOp::Count),
+            Admin::Fence { .. } => true,
+            Admin::FenceForget => false,
+        }
+    }
 }
 
 /// An operation on a semaphore.
@@ -39,7 +59,7 @@ pub enum PermitsOp {
     Available,
     /// Gives back permits that are held without a guard: the number left.
     Release(u32),
-    /// Removes the semaphore: 1 if there was one. Idempotent.
+    /// Removes the semaphore: 1 if there was one.
     Delete,
 }
 
@@ -63,7 +83,7 @@ pub enum LeasedOp {
     Extend(PermitId, u64),
     /// How many milliseconds this permit has left; -1 for ever, -2 if it is unknown or has expired. Idempotent.
     Remaining(PermitId),
-    /// Removes the semaphore: 1 if there was one. Idempotent.
+    /// Removes the semaphore: 1 if there was one.
     Delete,
 }
 
@@ -80,9 +100,9 @@ pub enum LatchOp {
     },
     /// The count; 0 if there is none. Idempotent.
     Count,
-    /// Sets the count whether or not there is one: what it was. 0 opens the latch. Idempotent but for the answer.
+    /// Sets the count whether or not there is one: what it was. 0 opens the latch.
     Reset(u32),
-    /// Removes the latch, which opens it: 1 if there was one. Idempotent.
+    /// Removes the latch, which opens it: 1 if there was one.
     Delete,
 }
 

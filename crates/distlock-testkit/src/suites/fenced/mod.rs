@@ -1,0 +1,1 @@
+//! What `fenced` promises.
