@@ -5,6 +5,7 @@ mod connections;
 mod differential;
 mod fenced;
 mod guarded;
+mod rw;
 mod server;
 mod simple;
 mod subscriptions;
