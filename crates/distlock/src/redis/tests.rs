@@ -5,6 +5,7 @@ mod connections;
 mod differential;
 mod fenced;
 mod guarded;
+mod permits;
 mod rw;
 mod server;
 mod simple;
