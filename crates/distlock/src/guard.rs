@@ -304,6 +304,6 @@ guards! {
 impl FencedGuard {
     /// The fencing token: higher than that of every acquisition before. Show it to whatever the lock protects.
     pub fn token(&self) -> u64 {
-        self.0.hold.token.unwrap_or_default()
+        self.0.hold.tenure.token()
     }
 }

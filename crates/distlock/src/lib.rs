@@ -44,6 +44,7 @@ mod locks;
 mod memory;
 mod observe;
 mod owner;
+mod quorum;
 #[cfg(feature = "redis")]
 mod redis;
 mod request;
@@ -54,8 +55,8 @@ pub use engine::State;
 pub use error::{Error, ErrorKind, Result};
 pub use guard::{FencedGuard, Guard, Permits, ReadGuard, WriteGuard};
 pub use kinds::{
-    Fair, FenceGate, Fenced, Latch, LeasedSemaphore, MultiGuard, MultiLock, Mutex, Rw, Semaphore,
-    Simple, Spin, StoredFenceGate,
+    Fair, FenceGate, Fenced, Latch, LeasedSemaphore, MultiGuard, MultiLock, Mutex, RedLock, Rw,
+    Semaphore, Simple, Spin, StoredFenceGate,
 };
 pub use locks::{Builder, Locks};
 pub use observe::{Event, Observer, Subject, Tracing};

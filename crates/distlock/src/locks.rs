@@ -1,20 +1,24 @@
 //! The door: names become handles.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
+
+use uuid::Uuid;
 
 use crate::config;
 use crate::engine::{self, Engine};
 use crate::env::{Env, System};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kinds::{
-    Fair, Fenced, Latch, LeasedSemaphore, MultiLock, Mutex, Rw, Semaphore, Simple, Spin,
-    StoredFenceGate,
+    self, Fair, Fenced, Latch, LeasedSemaphore, MultiLock, Rw, Semaphore, Simple, Spin,
+    StoredFenceGate, check_nodes,
 };
 use crate::memory::MemoryStore;
 use crate::observe::{Observer, Tracing};
 use crate::owner::Owner;
+use crate::quorum::{Node, Quorum};
 use crate::store::{Snapshot, Store};
 
 /// Hands out locks by name; what serves them was decided when it was connected. Cheap to clone.
@@ -73,8 +77,8 @@ impl Locks {
     }
 
     /// The lock with this name: one owner at a time.
-    pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
-        Mutex::new(self.engine.clone(), self.full_name(name.as_ref()))
+    pub fn mutex(&self, name: impl AsRef<str>) -> kinds::Mutex {
+        kinds::Mutex::new(self.engine.clone(), self.full_name(name.as_ref()))
     }
 
     /// The lock with this name: one owner at a time, in the order in which they asked.
@@ -156,7 +160,44 @@ impl Locks {
         self.engine.close().await;
     }
 
-    fn full_name(&self, name: &str) -> Result<Arc<str>> {
+    /// A majority of these as one. Everybody in this process who asks for the same nodes shares it: an owner's levels are
+    /// counted there.
+    pub(crate) fn majority_of(nodes: &[Locks]) -> Result<Locks> {
+        type Known = Mutex<HashMap<Vec<Uuid>, Weak<Engine>>>;
+        static KNOWN: OnceLock<Known> = OnceLock::new();
+        check_nodes(nodes)?;
+        let [first, ..] = nodes else { unreachable!("BUG: no nodes passed the check") };
+        let key: Vec<Uuid> = nodes.iter().map(|node| node.engine.client()).collect();
+        let mut known =
+            KNOWN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, engine| engine.strong_count() > 0);
+        let engine = known.get(&key).and_then(Weak::upgrade).unwrap_or_else(|| {
+            let members = nodes
+                .iter()
+                .map(|node| Node { store: node.engine.store.clone(), place: node.place.clone() });
+            let store = Quorum::new(members.collect(), first.engine.env.clone());
+            first.engine.over(store)
+        });
+        known.insert(key, Arc::downgrade(&engine));
+        let place = Arc::from(format!("a majority of {} servers", nodes.len()));
+        Ok(Locks { engine, prefix: first.prefix.clone(), place })
+    }
+
+    pub(crate) fn engine(&self) -> Arc<Engine> {
+        self.engine.clone()
+    }
+
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// Whether both are on the same server, as far as their addresses tell.
+    pub(crate) fn is_at(&self, other: &Locks) -> bool {
+        self.place == other.place && &*self.place != "memory:"
+            || Arc::ptr_eq(&self.engine.store, &other.engine.store)
+    }
+
+    pub(crate) fn full_name(&self, name: &str) -> Result<Arc<str>> {
         let bytes = self.prefix.len() + name.len();
         if name.is_empty() {
             return Err(Error::new(

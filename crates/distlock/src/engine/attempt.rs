@@ -12,7 +12,7 @@ use super::tell::Stepping;
 use super::waiters::Step;
 use super::{Engine, release};
 use crate::env::Moment;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::observe::Event;
 use crate::owner::Owner;
 use crate::store::{self, Attempt, Claim, What};
@@ -114,7 +114,7 @@ pub(super) async fn attempt(
                 if e.is_retryable() {
                     release::trouble(&engine, &lane, &e);
                 }
-                unsure |= e.kind() == ErrorKind::Indeterminate;
+                unsure |= e.is_in_doubt();
                 doubt.armed = unsure && what.is_held();
                 let once = matches!(ask.wait, Wait::Once);
                 if !once || !e.is_retryable() || engine.env.now() >= patience {
@@ -199,7 +199,9 @@ pub(super) async fn reenter(
     };
     let mut retry = Retry::default();
     loop {
+        // What this level asks for: it may be numbered although the outer one is not.
         let claim = tenure.claim(tenure.at_least(ask.lease(&engine)), depth);
+        let claim = Claim { what: ask.what, ..claim };
         engine.observe(ask.kind, &tenure.lane.name, Event::Attempted);
         let sent = engine.env.now();
         match engine.store.acquire(&claim).await {
@@ -219,7 +221,7 @@ pub(super) async fn reenter(
             }
             Err(e) if e.is_retryable() && engine.env.now() < patience => {
                 tenure.doubt();
-                if e.kind() == ErrorKind::Indeterminate {
+                if e.is_in_doubt() {
                     // It may stand in the store: if the level is taken back now, it is taken back there too.
                     tenure.lane.state().wire = Some((tenure.owner, depth));
                 }
@@ -267,7 +269,7 @@ pub(super) async fn attempt_together(parts: Vec<Part>) -> Result<Together> {
         .collect();
     let sent = engine.env.now();
     let answer = engine.store.acquire_all(&claims).await;
-    let in_doubt = matches!(&answer, Err(e) if e.kind() == ErrorKind::Indeterminate);
+    let in_doubt = matches!(&answer, Err(e) if e.is_in_doubt());
     doubts.iter_mut().for_each(|doubt| doubt.armed = in_doubt);
     match answer? {
         store::Together::Acquired(tokens) => {

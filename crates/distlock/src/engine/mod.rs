@@ -34,7 +34,7 @@ mod way;
 
 pub(crate) use acquire::{Acquiring, Ask, Wait};
 pub(crate) use detach::Detached;
-pub use hold::Hold;
+pub(crate) use hold::Hold;
 pub use hold::State;
 pub(crate) use hold::Tenure;
 pub(crate) use multi::{acquire_all, unlock_all};
@@ -117,6 +117,17 @@ impl Engine {
         })
     }
 
+    /// An engine like this one over another store.
+    pub(crate) fn over(&self, store: Arc<dyn Store>) -> Arc<Engine> {
+        let (env, observer) = (self.env.clone(), self.observer.clone());
+        Engine::new(store, env, observer, self.watchdog_timeout, self.fair_patience)
+    }
+
+    /// What tells it from every other engine.
+    pub(crate) fn client(&self) -> Uuid {
+        self.client
+    }
+
     pub(crate) fn mint_owner(&self) -> Owner {
         Owner::mint(self.client)
     }
@@ -153,7 +164,7 @@ impl Engine {
         loop {
             match question().await {
                 Err(e) if e.is_retryable() && self.env.now() < until => {
-                    *unsure |= e.kind() == ErrorKind::Indeterminate;
+                    *unsure |= e.is_in_doubt();
                     self.env.sleep_until(retry.next(&*self.env).min(until)).await;
                 }
                 answer => return answer,

@@ -16,7 +16,7 @@ use super::retry::Retry;
 use super::waiters::{LaneState, StandBack, Step};
 use crate::config;
 use crate::env::Moment;
-use crate::error::{ErrorKind, Result};
+use crate::error::Result;
 use crate::owner::Owner;
 use crate::store::{Attempt, Claim, Released, Store, What};
 
@@ -206,7 +206,7 @@ pub(super) async fn free(
     let answered = loop {
         match leave.tell(&*engine.store).await {
             Err(e) if e.is_retryable() => {
-                unsure |= e.kind() == ErrorKind::Indeterminate;
+                unsure |= e.is_in_doubt();
                 let now = engine.env.now();
                 trouble(engine, lane, &e);
                 if now >= until {

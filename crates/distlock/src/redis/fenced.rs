@@ -120,7 +120,7 @@ pub(crate) fn guarded(claim: &Claim, command: &Command) -> Result<Call> {
         What::Exclusive | What::Fenced | What::Fair { .. } => {
             call.arg("hexists").arg(Text(claim.owner)).arg("")
         }
-        What::Write { .. } => call.arg("hexists").arg(Text(wire::writer(claim.owner))).arg(""),
+        What::Write { .. } => call.arg("hexists").arg(format!("{}:write", claim.owner)).arg(""),
         What::Read => {
             let holds = wire::read_holds(&claim.name);
             call.arg("hget").arg(Text(claim.owner)).arg(Text(holds))

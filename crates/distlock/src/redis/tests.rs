@@ -5,6 +5,8 @@ mod connections;
 mod differential;
 mod fenced;
 mod guarded;
+mod permits;
+mod rw;
 mod server;
 mod simple;
 mod subscriptions;

@@ -83,6 +83,12 @@ pub(super) enum Step {
     Admin {
         op: Admin,
     },
+    /// An operation that has to do with one of the owners; `number` is for the operation to use.
+    AdminOf {
+        who: usize,
+        number: u32,
+        op: fn(Owner, u32) -> Admin,
+    },
 }
 
 /// What is the same on every store for one sequence.
@@ -153,12 +159,17 @@ impl Run<'_> {
             }
             Step::Force { what } => self.seen(self.store.force(*what, &self.name).await),
             Step::Inspect { what } => self.seen(self.store.inspect(*what, &self.name).await),
-            Step::Admin { op } => match self.store.admin(&self.name, op).await {
-                // What is left of a lease differs by how long the steps took.
-                Ok(left) if left > 1000 => "more than a second".to_owned(),
-                Ok(answer) => answer.to_string(),
-                Err(e) => format!("{:?}", e.kind()),
-            },
+            Step::Admin { op } => self.admin(op).await,
+            Step::AdminOf { who, number, op } => self.admin(&op(self.owners[*who], *number)).await,
+        }
+    }
+
+    async fn admin(&self, op: &Admin) -> String {
+        match self.store.admin(&self.name, op).await {
+            // What is left of a lease differs by how long the steps took.
+            Ok(left) if left > 1000 => "more than a second".to_owned(),
+            Ok(answer) => answer.to_string(),
+            Err(e) => format!("{:?}", e.kind()),
         }
     }
 
