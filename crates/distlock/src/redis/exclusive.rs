@@ -19,7 +19,7 @@ static FORCE: Script = Script::new(include_str!("scripts/exclusive_force.lua"));
 static LIST: Script = Script::new(include_str!("scripts/exclusive_list.lua"));
 
 /// A uuid, a colon and a number; a little more than most need.
-const OWNER_BYTES: usize = 48;
+pub(crate) const OWNER_BYTES: usize = 48;
 
 /// An exclusive lock has one holder; a hash with more fields than this is somebody's data.
 const MOST_FIELDS: usize = 16;

@@ -3,5 +3,6 @@
 mod claims;
 mod connections;
 mod differential;
+mod fair;
 mod server;
 mod subscriptions;
