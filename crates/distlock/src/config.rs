@@ -9,6 +9,10 @@ pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
 /// The watchdog renews after this fraction of its timeout: two renewals may fail before the third is too late.
 pub(crate) const RENEWALS_PER_TIMEOUT: u32 = 3;
 
+/// How long a waiter of a fair lock that is not heard of keeps its place. Redisson's `fairLockWaitTimeout`: waiters of both
+/// share a queue, so their places should last alike.
+pub(crate) const FAIR_PATIENCE: Duration = Duration::from_secs(300);
+
 /// A shorter watchdog timeout could not be renewed in time over an ordinary network.
 pub(crate) const WATCHDOG_FLOOR: Duration = Duration::from_millis(100);
 

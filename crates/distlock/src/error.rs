@@ -99,6 +99,11 @@ impl Error {
         self.0.lock.as_ref().map(|(kind, _)| *kind)
     }
 
+    /// Whether what was asked for may have happened all the same.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        matches!(self.0.kind, ErrorKind::Indeterminate | ErrorKind::NoQuorum)
+    }
+
     /// Whether the same call may succeed later without a change of code or configuration.
     pub fn is_retryable(&self) -> bool {
         use ErrorKind::*;

@@ -31,6 +31,7 @@
 //!
 #![doc = include_str!("../../../docs/guarantees.md")]
 
+mod backoff;
 mod config;
 mod engine;
 pub mod env;
@@ -43,19 +44,24 @@ mod locks;
 mod memory;
 mod observe;
 mod owner;
+mod quorum;
 #[cfg(feature = "redis")]
 mod redis;
 mod request;
 pub mod store;
 
+pub use backoff::Backoff;
 pub use engine::State;
 pub use error::{Error, ErrorKind, Result};
-pub use guard::Guard;
-pub use kinds::Mutex;
+pub use guard::{FencedGuard, Guard, Permits, ReadGuard, WriteGuard};
+pub use kinds::{
+    Fair, FenceGate, Fenced, Latch, LeasedSemaphore, MultiGuard, MultiLock, Mutex, RedLock, Rw,
+    Semaphore, Simple, Spin, StoredFenceGate,
+};
 pub use locks::{Builder, Locks};
 pub use observe::{Event, Observer, Subject, Tracing};
 pub use owner::Owner;
-pub use request::{Acquire, Acquiring, May, Must};
+pub use request::{Acquire, Acquiring, May, Member, Must};
 
 /// How connections to a server are made, for those who bring their own network.
 #[cfg(feature = "redis")]

@@ -1,17 +1,24 @@
 //! The door: names become handles.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
+
+use uuid::Uuid;
 
 use crate::config;
 use crate::engine::{self, Engine};
 use crate::env::{Env, System};
 use crate::error::{Error, ErrorKind, Result};
-use crate::kinds::Mutex;
+use crate::kinds::{
+    self, Fair, Fenced, Latch, LeasedSemaphore, MultiLock, Rw, Semaphore, Simple, Spin,
+    StoredFenceGate, check_nodes,
+};
 use crate::memory::MemoryStore;
 use crate::observe::{Observer, Tracing};
 use crate::owner::Owner;
+use crate::quorum::{Node, Quorum};
 use crate::store::{Snapshot, Store};
 
 /// Hands out locks by name; what serves them was decided when it was connected. Cheap to clone.
@@ -59,7 +66,8 @@ impl Locks {
     pub fn memory() -> Locks {
         let env: Arc<dyn Env> = Arc::new(System);
         let store = MemoryStore::new(env.clone());
-        let engine = Engine::new(store, env, Arc::new(Tracing), config::WATCHDOG);
+        let engine =
+            Engine::new(store, env, Arc::new(Tracing), config::WATCHDOG, config::FAIR_PATIENCE);
         Locks { engine, prefix: Arc::from(""), place: Arc::from("memory:") }
     }
 
@@ -69,8 +77,58 @@ impl Locks {
     }
 
     /// The lock with this name: one owner at a time.
-    pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
-        Mutex::new(self.engine.clone(), self.full_name(name.as_ref()))
+    pub fn mutex(&self, name: impl AsRef<str>) -> kinds::Mutex {
+        kinds::Mutex::new(self.engine.clone(), self.full_name(name.as_ref()))
+    }
+
+    /// The lock with this name: one owner at a time, in the order in which they asked.
+    pub fn fair(&self, name: impl AsRef<str>) -> Fair {
+        Fair::new(self.engine.clone(), self.full_name(name.as_ref()))
+    }
+
+    /// The lock with this name: many readers or one writer.
+    pub fn rw(&self, name: impl AsRef<str>) -> Rw {
+        Rw::new(self.engine.clone(), self.full_name(name.as_ref()))
+    }
+
+    /// The lock with this name: one owner at a time, each acquisition with a higher number.
+    pub fn fenced(&self, name: impl AsRef<str>) -> Fenced {
+        Fenced::new(self.engine.clone(), self.full_name(name.as_ref()))
+    }
+
+    /// The gate with this name, which refuses fencing tokens older than the newest it has seen.
+    pub fn fence_gate(&self, name: impl AsRef<str>) -> StoredFenceGate {
+        StoredFenceGate::new(self.engine.clone(), self.full_name(name.as_ref()))
+    }
+
+    /// The lock with this name: one owner at a time; those who wait poll.
+    pub fn spin(&self, name: impl AsRef<str>) -> Spin {
+        Spin::new(self.engine.clone(), self.full_name(name.as_ref()))
+    }
+
+    /// The lock with this name in the format of `SET NX PX`.
+    pub fn simple(&self, name: impl AsRef<str>) -> Simple {
+        Simple::new(self.engine.clone(), self.full_name(name.as_ref()))
+    }
+
+    /// The semaphore with this name: a number of permits.
+    pub fn semaphore(&self, name: impl AsRef<str>) -> Semaphore {
+        Semaphore::new(self.engine.clone(), self.full_name(name.as_ref()))
+    }
+
+    /// The semaphore with this name whose permits have leases.
+    pub fn leased_semaphore(&self, name: impl AsRef<str>) -> LeasedSemaphore {
+        LeasedSemaphore::new(self.engine.clone(), self.full_name(name.as_ref()))
+    }
+
+    /// The latch with this name: a count that comes down to zero.
+    pub fn latch(&self, name: impl AsRef<str>) -> Latch {
+        Latch::new(self.engine.clone(), self.full_name(name.as_ref()))
+    }
+
+    /// The locks with these names as one: all or none.
+    pub fn multi<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> MultiLock {
+        MultiLock::new(names.into_iter().map(|name| self.mutex(name).into()))
     }
 
     /// A new owner, for acquisitions that belong together.
@@ -102,7 +160,44 @@ impl Locks {
         self.engine.close().await;
     }
 
-    fn full_name(&self, name: &str) -> Result<Arc<str>> {
+    /// A majority of these as one. Everybody in this process who asks for the same nodes shares it: an owner's levels are
+    /// counted there.
+    pub(crate) fn majority_of(nodes: &[Locks]) -> Result<Locks> {
+        type Known = Mutex<HashMap<Vec<Uuid>, Weak<Engine>>>;
+        static KNOWN: OnceLock<Known> = OnceLock::new();
+        check_nodes(nodes)?;
+        let [first, ..] = nodes else { unreachable!("BUG: no nodes passed the check") };
+        let key: Vec<Uuid> = nodes.iter().map(|node| node.engine.client()).collect();
+        let mut known =
+            KNOWN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, engine| engine.strong_count() > 0);
+        let engine = known.get(&key).and_then(Weak::upgrade).unwrap_or_else(|| {
+            let members = nodes
+                .iter()
+                .map(|node| Node { store: node.engine.store.clone(), place: node.place.clone() });
+            let store = Quorum::new(members.collect(), first.engine.env.clone());
+            first.engine.over(store)
+        });
+        known.insert(key, Arc::downgrade(&engine));
+        let place = Arc::from(format!("a majority of {} servers", nodes.len()));
+        Ok(Locks { engine, prefix: first.prefix.clone(), place })
+    }
+
+    pub(crate) fn engine(&self) -> Arc<Engine> {
+        self.engine.clone()
+    }
+
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// Whether both are on the same server, as far as their addresses tell.
+    pub(crate) fn is_at(&self, other: &Locks) -> bool {
+        self.place == other.place && &*self.place != "memory:"
+            || Arc::ptr_eq(&self.engine.store, &other.engine.store)
+    }
+
+    pub(crate) fn full_name(&self, name: &str) -> Result<Arc<str>> {
         let bytes = self.prefix.len() + name.len();
         if name.is_empty() {
             return Err(Error::new(
@@ -135,6 +230,7 @@ pub struct Builder {
     url: Option<String>,
     prefix: String,
     watchdog: Duration,
+    fair_patience: Duration,
     env: Arc<dyn Env>,
     observer: Arc<dyn Observer>,
     store: Option<Arc<dyn Store>>,
@@ -148,6 +244,7 @@ impl Default for Builder {
             url: None,
             prefix: String::new(),
             watchdog: config::WATCHDOG,
+            fair_patience: config::FAIR_PATIENCE,
             env: Arc::new(System),
             observer: Arc::new(Tracing),
             store: None,
@@ -176,6 +273,13 @@ impl Builder {
     /// least 100 ms.
     pub fn watchdog(mut self, timeout: Duration) -> Builder {
         self.watchdog = timeout;
+        self
+    }
+
+    /// How long a waiter of a [`Fair`](crate::Fair) lock that is not heard of keeps its place at the head of the queue:
+    /// Redisson's `fairLockWaitTimeout`. 300 s unless set. A waiter that is dead is found out within seconds all the same.
+    pub fn fair_patience(mut self, patience: Duration) -> Builder {
+        self.fair_patience = patience;
         self
     }
 
@@ -217,8 +321,15 @@ impl Builder {
             );
             return Err(Error::new(ErrorKind::InvalidDuration, text));
         }
+        if self.fair_patience.is_zero() || self.fair_patience > config::LONGEST {
+            let text = format!(
+                "a patience of {:?} cannot be kept: use 1 ms to 10 years",
+                self.fair_patience
+            );
+            return Err(Error::new(ErrorKind::InvalidDuration, text));
+        }
         let (store, place) = self.open().await?;
-        let engine = Engine::new(store, self.env, self.observer, self.watchdog);
+        let engine = Engine::new(store, self.env, self.observer, self.watchdog, self.fair_patience);
         Ok(Locks { engine, prefix: Arc::from(self.prefix), place: Arc::from(place) })
     }
 

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use crate::backoff::Backoff;
 use crate::config;
 use crate::engine::{self, Ask, Engine, Hold, Wait};
-use crate::env::BoxFuture;
+use crate::env::{BoxFuture, System};
 use crate::error::{Error, ErrorKind, Result};
 use crate::owner::Owner;
 use crate::store::{Kind, What};
@@ -22,6 +23,32 @@ pub enum Must {}
 /// The lock may be had: not getting it in time is `None`.
 #[derive(Debug)]
 pub enum May {}
+
+/// What a request gives.
+#[derive(Debug)]
+pub(crate) enum Got {
+    /// One hold.
+    One(Hold),
+    /// A hold of each of several locks.
+    All(Vec<Hold>),
+}
+
+/// One of several locks that are acquired together. Made from a handle: `locks.mutex("k").into()`.
+#[derive(Clone)]
+pub struct Member {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) name: Result<Arc<str>>,
+    pub(crate) kind: Kind,
+    pub(crate) what: What,
+    pub(crate) spin: Option<Backoff>,
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name.as_deref().unwrap_or_default();
+        f.debug_struct("Member").field("kind", &self.kind).field("name", &name).finish()
+    }
+}
 
 /// A request that has not been made yet: set options, then `.await` it or call [`blocking`](Acquire::blocking).
 ///
@@ -36,17 +63,26 @@ pub enum May {}
 /// ```
 #[must_use = "a request does nothing until it is awaited or finished with `.blocking()`"]
 pub struct Acquire<G, Ending> {
-    engine: Arc<Engine>,
-    name: Result<Arc<str>>,
-    kind: Kind,
-    what: What,
+    subject: Subject,
     owner: Option<Owner>,
     wait: Option<Duration>,
     lease: Option<Duration>,
     ending: PhantomData<fn() -> (G, Ending)>,
 }
 
+/// What is asked for.
+enum Subject {
+    One(Member),
+    All(Vec<Member>),
+}
+
 impl<G, Ending> Acquire<G, Ending> {
+    /// A request for several locks, all or none.
+    pub(crate) fn all(members: Vec<Member>) -> Acquire<G, Ending> {
+        let (owner, wait, lease, ending) = (None, None, None, PhantomData);
+        Acquire { subject: Subject::All(members), owner, wait, lease, ending }
+    }
+
     pub(crate) fn new(
         engine: Arc<Engine>,
         name: Result<Arc<str>>,
@@ -54,7 +90,16 @@ impl<G, Ending> Acquire<G, Ending> {
         what: What,
     ) -> Acquire<G, Ending> {
         let (owner, wait, lease, ending) = (None, None, None, PhantomData);
-        Acquire { engine, name, kind, what, owner, wait, lease, ending }
+        let member = Member { engine, name, kind, what, spin: None };
+        Acquire { subject: Subject::One(member), owner, wait, lease, ending }
+    }
+
+    /// Polls instead of listening.
+    pub(crate) fn polling(mut self, backoff: Backoff) -> Self {
+        if let Subject::One(member) = &mut self.subject {
+            member.spin = Some(backoff);
+        }
+        self
     }
 
     /// Waits at most this long; zero means one attempt.
@@ -76,31 +121,56 @@ impl<G, Ending> Acquire<G, Ending> {
         self
     }
 
-    /// Checks everything that can be checked before anything is sent.
-    fn ask(self, default_wait: Wait) -> Result<(Arc<Engine>, Arc<str>, Ask)> {
-        let name = self.name?;
+    fn begin(self, default_wait: Wait) -> Acquiring<G, Ending> {
         let wait = match self.wait {
             None => default_wait,
             Some(Duration::ZERO) => Wait::Once,
             Some(wait) => Wait::For(wait.min(config::LONGEST)),
         };
-        let lease =
-            self.lease.map(check_lease).transpose().map_err(|e| e.about(self.kind, &name))?;
         let owner = self.owner.or_else(Owner::of_scope);
-        let explicit = owner.is_some();
-        let owner = owner.unwrap_or_else(|| self.engine.mint_owner());
-        let ask = Ask { kind: self.kind, what: self.what, owner, explicit, lease, wait };
-        Ok((self.engine, name, ask))
+        let stage = match self.subject {
+            Subject::One(member) => match member.ask(owner, wait, self.lease) {
+                Ok((engine, name, ask)) => {
+                    Stage::Asking(engine::Acquiring::new(engine, &name, ask))
+                }
+                Err(e) => Stage::Refused(Some(e)),
+            },
+            Subject::All(members) => {
+                let parts = members.into_iter().map(|member| member.ask(owner, wait, self.lease));
+                match parts.collect::<Result<Vec<_>>>() {
+                    Ok(parts) => Stage::All(Box::pin(engine::acquire_all(parts, wait)), wait),
+                    Err(e) => Stage::Refused(Some(e)),
+                }
+            }
+        };
+        Acquiring { stage, ending: PhantomData }
     }
 }
 
-impl<G, Ending> Acquire<G, Ending> {
-    fn begin(self, default_wait: Wait) -> Acquiring<G, Ending> {
-        let stage = match self.ask(default_wait) {
-            Ok((engine, name, ask)) => Stage::Asking(engine::Acquiring::new(engine, &name, ask)),
-            Err(e) => Stage::Refused(Some(e)),
+impl Member {
+    /// Checks everything that can be checked before anything is sent.
+    fn ask(
+        self,
+        owner: Option<Owner>,
+        wait: Wait,
+        lease: Option<Duration>,
+    ) -> Result<(Arc<Engine>, Arc<str>, Ask)> {
+        let Member { engine, name, kind, what, spin } = self;
+        let name = name?;
+        let lease = lease.map(check_lease).transpose().map_err(|e| e.about(kind, &name))?;
+        let what = what.waiting(wait, engine.fair_patience);
+        let lease = match (what, lease) {
+            (What::Permits { .. }, Some(_)) => {
+                let text = "a semaphore's permits have no lease: use a leased_semaphore";
+                return Err(Error::new(ErrorKind::Unsupported, text).about(kind, &name));
+            }
+            (What::Permits { .. }, None) => Some(config::LONGEST),
+            (_, lease) => lease,
         };
-        Acquiring { stage, ending: PhantomData }
+        let owner = owner.filter(|_| what.reenters());
+        let explicit = owner.is_some();
+        let owner = owner.unwrap_or_else(|| engine.mint_owner());
+        Ok((engine, name, Ask { kind, what, spin, owner, explicit, lease, wait }))
     }
 }
 
@@ -122,7 +192,7 @@ async fn too_late(engine: Arc<Engine>, name: Arc<str>, ask: Ask) -> Error {
         _ => Duration::ZERO,
     };
     let seen = tokio::select! {
-        seen = engine.inspect(&name) => seen,
+        seen = engine.inspect(ask.what, &name) => seen,
         () = engine.env.sleep_until(engine.env.now().after(config::REPLY_TIMEOUT)) => {
             let text = format!("no answer in time, after a wait of {waited:?} for a busy lock");
             return Error::new(ErrorKind::Unavailable, text).about(ask.kind, &name);
@@ -154,6 +224,7 @@ pub struct Acquiring<G, Ending> {
 
 enum Stage {
     Asking(engine::Acquiring),
+    All(BoxFuture<'static, Result<Option<Vec<Hold>>>>, Wait),
     /// Bad from the start.
     Refused(Option<Error>),
     /// Finding out who was in the way.
@@ -161,9 +232,14 @@ enum Stage {
 }
 
 impl<G, Ending> Acquiring<G, Ending> {
-    fn poll_hold(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Hold>>> {
+    fn poll_got(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Got>>> {
         match &mut self.stage {
-            Stage::Asking(asking) => Pin::new(asking).poll(cx),
+            Stage::Asking(asking) => {
+                Pin::new(asking).poll(cx).map(|outcome| outcome.map(|hold| hold.map(Got::One)))
+            }
+            Stage::All(asking, _) => {
+                asking.as_mut().poll(cx).map(|outcome| outcome.map(|holds| holds.map(Got::All)))
+            }
             Stage::TooLate(why) => why.as_mut().poll(cx).map(Err),
             // Polled again after its end there is nothing more to give.
             Stage::Refused(error) => error.take().map_or(Poll::Pending, |e| Poll::Ready(Err(e))),
@@ -171,28 +247,35 @@ impl<G, Ending> Acquiring<G, Ending> {
     }
 }
 
-impl<G: From<Hold>> Future for Acquiring<G, Must> {
+impl<G: From<Got>> Future for Acquiring<G, Must> {
     type Output = Result<G>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<G>> {
         loop {
-            if let Some(hold) = ready!(self.poll_hold(cx))? {
-                return Poll::Ready(Ok(G::from(hold)));
+            if let Some(got) = ready!(self.poll_got(cx))? {
+                return Poll::Ready(Ok(G::from(got)));
             }
-            if let Stage::Asking(asking) = &self.stage {
-                let (engine, name, ask) = asking.request();
-                let why = Box::pin(too_late(engine.clone(), name.clone(), ask.clone()));
-                self.stage = Stage::TooLate(why);
+            match &self.stage {
+                Stage::Asking(asking) => {
+                    let (engine, name, ask) = asking.request();
+                    let why = Box::pin(too_late(engine.clone(), name.clone(), ask.clone()));
+                    self.stage = Stage::TooLate(why);
+                }
+                Stage::All(_, wait) => {
+                    let text = format!("not all of the locks were free within {wait}");
+                    return Poll::Ready(Err(Error::new(ErrorKind::WaitTimeout, text)));
+                }
+                Stage::Refused(_) | Stage::TooLate(_) => {}
             }
         }
     }
 }
 
-impl<G: From<Hold>> Future for Acquiring<G, May> {
+impl<G: From<Got>> Future for Acquiring<G, May> {
     type Output = Result<Option<G>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Option<G>>> {
-        self.poll_hold(cx).map(|outcome| outcome.map(|hold| hold.map(G::from)))
+        self.poll_got(cx).map(|outcome| outcome.map(|got| got.map(G::from)))
     }
 }
 
@@ -202,7 +285,7 @@ impl<G, Ending> fmt::Debug for Acquiring<G, Ending> {
     }
 }
 
-impl<G: From<Hold> + Send + 'static> IntoFuture for Acquire<G, Must> {
+impl<G: From<Got> + Send + 'static> IntoFuture for Acquire<G, Must> {
     type Output = Result<G>;
     type IntoFuture = Acquiring<G, Must>;
 
@@ -211,7 +294,7 @@ impl<G: From<Hold> + Send + 'static> IntoFuture for Acquire<G, Must> {
     }
 }
 
-impl<G: From<Hold> + Send + 'static> IntoFuture for Acquire<G, May> {
+impl<G: From<Got> + Send + 'static> IntoFuture for Acquire<G, May> {
     type Output = Result<Option<G>>;
     type IntoFuture = Acquiring<G, May>;
 
@@ -236,16 +319,23 @@ where
     /// # Ok::<(), distlock::Error>(())
     /// ```
     pub fn blocking(self) -> Result<T> {
-        let env = self.engine.env.clone();
+        let env = match &self.subject {
+            Subject::One(member) => Some(member.engine.env.clone()),
+            Subject::All(members) => members.first().map(|member| member.engine.env.clone()),
+        };
+        let env = env.unwrap_or_else(|| Arc::new(System));
         engine::block_on(&*env, Box::pin(self.into_future()))
     }
 }
 
 impl<G, Ending> fmt::Debug for Acquire<G, Ending> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let members = match &self.subject {
+            Subject::One(member) => std::slice::from_ref(member),
+            Subject::All(members) => members,
+        };
         f.debug_struct("Acquire")
-            .field("kind", &self.kind)
-            .field("name", &self.name.as_deref().unwrap_or_default())
+            .field("of", &members)
             .field("wait", &self.wait)
             .field("lease", &self.lease)
             .field("owner", &self.owner)

@@ -1,49 +1,7 @@
 //! The mutex keeps its promises on every store.
 
-use distlock_testkit::suites::{Site, mutex, stand};
-use distlock_testkit::{Flavor, Server};
-
-/// One test per promise and store; they are called `suite::promise::store`.
-macro_rules! promises {
-    ($suite:ident: $($promise:ident)*) => {
-        mod $suite {
-            $(mod $promise {
-                use crate::*;
-
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn memory() {
-                    stand(Site::Memory, mutex::$suite::$promise).await;
-                }
-
-                /// In virtual time.
-                #[tokio::test(start_paused = true)]
-                async fn paused() {
-                    stand(Site::Paused, mutex::$suite::$promise).await;
-                }
-
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn file() {
-                    stand(Site::File, mutex::$suite::$promise).await;
-                }
-
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn redis() {
-                    stand(Site::Server(Flavor::Redis), mutex::$suite::$promise).await;
-                }
-
-                #[tokio::test]
-                async fn valkey() {
-                    stand(Site::Server(Flavor::Valkey), mutex::$suite::$promise).await;
-                }
-
-                #[tokio::test]
-                async fn redis62() {
-                    stand(Site::Server(Flavor::Redis62), mutex::$suite::$promise).await;
-                }
-            })*
-        }
-    };
-}
+use distlock_testkit::suites::{Site, mutex};
+use distlock_testkit::{Flavor, Server, promises};
 
 /// The same for programs without a runtime.
 macro_rules! promises_to_threads {
@@ -97,7 +55,7 @@ macro_rules! promises_of_a_server {
 }
 
 promises! {
-    exclusion:
+    mutex::exclusion + file:
     a_lock_can_be_taken_and_released_twice
     a_held_lock_refuses_everybody_else
     locks_with_other_names_do_not_mind_each_other
@@ -112,7 +70,7 @@ promises! {
 }
 
 promises! {
-    handover:
+    mutex::handover + file:
     waiters_of_one_process_are_served_in_order
     the_store_soon_shows_the_heir
     an_heir_has_its_own_lease
@@ -122,7 +80,7 @@ promises! {
 }
 
 promises! {
-    crowds:
+    mutex::crowds + file:
     fifteen_tasks_of_one_process_never_meet
     a_hundred_processes_never_meet
     sixteen_processes_in_a_loop_never_meet
@@ -132,7 +90,7 @@ promises! {
 }
 
 promises! {
-    reentry:
+    mutex::reentry + file:
     the_same_owner_enters_again
     holds_are_counted
     guards_of_one_owner_go_in_any_order
@@ -145,7 +103,7 @@ promises! {
 }
 
 promises! {
-    ownership:
+    mutex::ownership + file:
     a_stranger_cannot_unlock
     an_owner_with_a_guard_is_told_to_use_it
     the_holder_is_told_from_others
@@ -153,7 +111,7 @@ promises! {
 }
 
 promises! {
-    leases:
+    mutex::leases + file:
     a_waiter_gets_in_when_the_lease_ends
     a_holder_learns_of_the_end_before_anybody_gets_in
     a_holder_believes_in_less_than_its_lease
@@ -168,7 +126,7 @@ promises! {
 }
 
 promises! {
-    loss:
+    mutex::loss + file:
     the_news_of_a_loss_can_be_awaited_in_another_task
     a_release_is_no_loss
     work_stops_when_the_lock_is_lost
@@ -180,7 +138,7 @@ promises! {
 }
 
 promises! {
-    queries:
+    mutex::queries + file:
     everybody_sees_that_it_is_locked
     questions_leave_no_trace
     a_list_has_what_is_held
@@ -189,7 +147,7 @@ promises! {
 }
 
 promises! {
-    closing:
+    mutex::closing + file:
     closing_ends_waits_and_releases_holds
     closing_waits_for_releases_under_way
     a_guard_outlives_its_locks

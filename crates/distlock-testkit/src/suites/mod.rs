@@ -3,8 +3,20 @@
 //! A promise is an async function whose name says it. It gets a [`Ground`], on which it opens as many `Locks` as it
 //! wants, each as good as another process; it must leave nothing behind.
 
+mod exclusive;
+pub mod fair;
+pub mod fenced;
 mod ground;
+pub mod latch;
+pub mod leased_semaphore;
+pub mod multi;
 pub mod mutex;
+mod promises;
+pub mod redlock;
+pub mod rw;
+pub mod semaphore;
+pub mod simple;
+pub mod spin;
 mod watch;
 
 pub use ground::{Ground, Site, stand};

@@ -16,9 +16,10 @@ use super::attempt::{Tried, attempt, reenter};
 use super::detach::Detached;
 use super::hold::Hold;
 use super::lanes::LaneRef;
-use super::waiters::Grant;
+use super::waiters::{Grant, LaneState};
 use super::way::{Place, Way, way};
 use super::{Engine, drive};
+use crate::backoff::Backoff;
 use crate::config;
 use crate::env::{BoxFuture, Moment};
 use crate::error::{Error, ErrorKind, Result};
@@ -31,6 +32,8 @@ use crate::store::{Claim, Kind, What};
 pub(crate) struct Ask {
     pub(crate) kind: Kind,
     pub(crate) what: What,
+    /// Polls instead of listening.
+    pub(crate) spin: Option<Backoff>,
     pub(crate) owner: Owner,
     /// The caller named the owner, so it may hold the lock already.
     pub(crate) explicit: bool,
@@ -48,6 +51,24 @@ pub(crate) enum Wait {
     For(Duration),
     /// As long as it takes.
     Forever,
+}
+
+impl Ask {
+    /// Whether it can be taken in one step with others of its store.
+    pub(super) fn is_plain(&self) -> bool {
+        // An owner that is named may hold one of them already, which only its lane knows.
+        !self.explicit && matches!(self.what, What::Exclusive | What::Fenced)
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Wait::Once => f.write_str("one attempt"),
+            Wait::For(wait) => write!(f, "{wait:?}"),
+            Wait::Forever => f.write_str("any time"),
+        }
+    }
 }
 
 impl Ask {
@@ -104,7 +125,7 @@ impl fmt::Debug for Stage {
 
 impl Acquiring {
     pub(crate) fn new(engine: Arc<Engine>, name: &Arc<str>, ask: Ask) -> Acquiring {
-        let lane = engine.lanes.get(name);
+        let lane = engine.lanes.to_wait(name, ask.what, ask.owner, ask.explicit);
         let start = engine.env.now();
         Acquiring { engine, ask, lane, start, stage: Stage::New }
     }
@@ -132,7 +153,9 @@ impl Acquiring {
         let patience = self.patience();
         let (engine, lane, ask) = (&self.engine, &self.lane, &self.ask);
         self.stage = match way(engine, lane, ask)? {
-            Way::Settle => Stage::Settle(Box::pin(settle(engine.clone(), lane.clone(), patience))),
+            Way::Settle(until) => {
+                Stage::Settle(Box::pin(settle(engine.clone(), lane.clone(), until, patience)))
+            }
             Way::Reenter(tenure) => {
                 let work = reenter(engine.clone(), tenure, ask.clone(), patience);
                 Stage::Reenter(Detached::new(&engine.env, work))
@@ -141,14 +164,15 @@ impl Acquiring {
                 let work = attempt(engine.clone(), lane.clone(), ask.clone(), lead, patience);
                 Stage::Attempt(Detached::new(&engine.env, work), turn)
             }
-            Way::Queue(place) => self.queue(place),
+            Way::Queue(place) => self.queue(place, false),
         };
         Ok(())
     }
 
-    fn queue(&self, place: Place) -> Stage {
+    /// Waits in the queue, after an attempt or without one.
+    fn queue(&self, place: Place, tried: bool) -> Stage {
         if place.drives {
-            drive::start(&self.engine, self.lane.clone(), &self.ask);
+            drive::start(&self.engine, self.lane.clone(), tried);
         }
         let deadline = self.deadline();
         let timeout = (deadline != Moment::NEVER).then(|| self.engine.env.sleep_until(deadline));
@@ -161,12 +185,13 @@ impl Acquiring {
         match tried {
             Tried::Won(hold) => return Some(Ok(Some(hold))),
             Tried::Failed(e, _) if once || !e.is_retryable() => return Some(Err(e)),
-            Tried::Busy(_) if once => return Some(Ok(None)),
+            Tried::Busy(..) if once => return Some(Ok(None)),
             _ => {}
         }
+        let busy = matches!(tried, Tried::Busy(..));
         let unsure = tried.take_doubt();
         let place = Place::take(&mut self.lane.state(), &self.ask, self.start, unsure);
-        self.stage = self.queue(place);
+        self.stage = self.queue(place, busy);
         None
     }
 
@@ -285,10 +310,20 @@ async fn crowded(engine: Arc<Engine>, patience: Moment) -> Result<OwnedSemaphore
 }
 
 /// Waits until a step that is on its way has arrived.
-async fn settle(engine: Arc<Engine>, lane: LaneRef, patience: Moment) -> Result<()> {
+async fn settle(
+    engine: Arc<Engine>,
+    lane: LaneRef,
+    until: fn(&LaneState) -> bool,
+    patience: Moment,
+) -> Result<()> {
     let text = "an earlier release of this lock is still on its way to the store";
+    // Both, if there are two: one may have moved on while the other was awaited, which is found out by looking again.
+    let settled = async {
+        lane.until(until).await;
+        lane.count().until(|state| state.releasing == 0).await;
+    };
     tokio::select! {
-        () = lane.settled() => Ok(()),
+        () = settled => Ok(()),
         () = engine.env.sleep_until(patience) => Err(Error::new(ErrorKind::Unavailable, text)),
     }
 }

@@ -4,16 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquire::{Ask, Wait};
-use super::backoff::Backoff;
 use super::hold::{Hold, Life, State, Tenure};
 use super::lanes::LaneRef;
+use super::multi::Part;
+use super::retry::Retry;
 use super::tell::Stepping;
+use super::waiters::Step;
 use super::{Engine, release};
 use crate::env::Moment;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::observe::Event;
 use crate::owner::Owner;
-use crate::store::{Attempt, Claim};
+use crate::store::{self, Attempt, Claim, What};
 
 /// Whether an attempt is the lane's one remote contender, and who makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +30,7 @@ pub(super) enum Lead {
 #[derive(Debug)]
 pub(super) enum Tried {
     Won(Hold),
-    Busy(Duration),
+    Busy(Duration, Option<Doubt>),
     Failed(Error, Option<Doubt>),
 }
 
@@ -36,18 +38,21 @@ impl Tried {
     /// Takes over the duty to clear up what nobody knows. True if there is something to clear up.
     pub(super) fn take_doubt(&mut self) -> bool {
         match self {
-            Tried::Failed(_, doubt) => doubt.take().map(Doubt::settle).is_some(),
-            _ => false,
+            Tried::Busy(_, doubt) | Tried::Failed(_, doubt) => {
+                doubt.take().map(Doubt::settle).is_some()
+            }
+            Tried::Won(_) => false,
         }
     }
 }
 
-/// The store may have given the lock although nobody knows. Whoever waits on takes this over and asks again under the
-/// same owner, which clears it up; dropped, the store is told to forget it.
+/// The store may have given the lock although nobody knows, or keeps a place in its queue. Whoever waits on takes this over
+/// and asks again under the same owner, which clears it up; dropped, the store is told to forget it.
 #[derive(Debug)]
 pub(super) struct Doubt {
     engine: Arc<Engine>,
     lane: LaneRef,
+    what: What,
     owner: Owner,
     lease: Duration,
     armed: bool,
@@ -62,7 +67,7 @@ impl Doubt {
 impl Drop for Doubt {
     fn drop(&mut self) {
         if self.armed {
-            release::disown(&self.engine, &self.lane, self.owner, self.lease);
+            release::disown(&self.engine, &self.lane.name, self.what, self.owner, self.lease);
         }
     }
 }
@@ -78,43 +83,44 @@ pub(super) async fn attempt(
 ) -> Tried {
     let claim = ask.claim(&engine, &lane.name);
     let _attempting = Attempting { lane: &lane, lead };
-    let (owner, lease) = (claim.owner, claim.lease);
+    let (what, owner, lease) = (claim.what, claim.owner, claim.lease);
     let mut doubt =
-        Doubt { engine: engine.clone(), lane: lane.clone(), owner, lease, armed: false };
+        Doubt { engine: engine.clone(), lane: lane.clone(), what, owner, lease, armed: false };
     let mut unsure = false;
-    let mut backoff = Backoff::default();
+    let mut retry = Retry::default();
     loop {
         engine.observe(ask.kind, &lane.name, Event::Attempted);
         let sent = engine.env.now();
-        doubt.armed = true; // until it is answered
+        doubt.armed = what.is_held(); // until it is answered
         match engine.store.acquire(&claim).await {
-            Ok(Attempt::Acquired { .. }) => {
-                let hold = seat(&engine, &lane, &ask, &claim, sent, lead);
+            Ok(Attempt::Acquired { token }) => {
+                let hold = seat(&engine, &lane, &ask, &claim, sent, lead).with_token(token);
                 // A reply that took longer than the lease proves nothing any more.
-                if hold.state() == State::Lost {
-                    return Tried::Busy(Duration::ZERO);
+                if what.is_held() && hold.state() == State::Lost {
+                    return Tried::Busy(Duration::ZERO, None);
                 }
                 doubt.armed = false;
                 return Tried::Won(hold);
             }
             Ok(Attempt::Busy { ttl }) => {
-                doubt.armed = false;
+                doubt.armed = what.leaves_traces();
                 let mut state = lane.state();
                 state.answered = Some(sent);
                 state.outage = None;
-                return Tried::Busy(ttl);
+                drop(state);
+                return Tried::Busy(ttl, doubt.armed.then_some(doubt));
             }
             Err(e) => {
                 if e.is_retryable() {
                     release::trouble(&engine, &lane, &e);
                 }
-                unsure |= e.kind() == ErrorKind::Indeterminate;
-                doubt.armed = unsure;
+                unsure |= e.is_in_doubt();
+                doubt.armed = unsure && what.is_held();
                 let once = matches!(ask.wait, Wait::Once);
                 if !once || !e.is_retryable() || engine.env.now() >= patience {
-                    return Tried::Failed(e, unsure.then_some(doubt));
+                    return Tried::Failed(e, doubt.armed.then_some(doubt));
                 }
-                engine.env.sleep_until(backoff.next(&*engine.env).min(patience)).await;
+                engine.env.sleep_until(retry.next(&*engine.env).min(patience)).await;
             }
         }
     }
@@ -150,15 +156,22 @@ fn seat(
     let (watched, expires) = (ask.lease.is_none(), sent.after(claim.lease));
     let (kind, what, lease) = (ask.kind, ask.what, claim.lease);
     let life = Life::fresh(sent, lease);
-    let tenure = Tenure::begin(engine, lane.clone(), kind, what, ask.owner, lease, life, watched);
-    let mut state = lane.state();
+    let mut asked = lane.state();
+    asked.answered = Some(sent);
+    asked.outage = None;
+    drop(asked);
+    let home = engine.lanes.to_sit(&lane.name, what, ask.owner);
+    let tenure = Tenure::begin(engine, home.clone(), kind, what, ask.owner, lease, life, watched);
+    if !what.is_held() {
+        return Hold::of_nothing(tenure);
+    }
+    let mut state = home.state();
     let before = state.seat(&tenure, watched);
     if lead != Lead::Driver {
         state.welcome(ask.owner);
     }
     state.on_the_wire(ask.owner, 1, expires);
-    state.answered = Some(sent);
-    state.outage = None;
+    state.wire_what = Some(what);
     state.burst = 0;
     state.burst_since = Some(engine.env.now());
     state.next_pass = None;
@@ -184,13 +197,15 @@ pub(super) async fn reenter(
         Some(seat) if Arc::ptr_eq(&seat.tenure, &tenure) => seat.depth,
         _ => return Ok(None),
     };
-    let mut backoff = Backoff::default();
+    let mut retry = Retry::default();
     loop {
+        // What this level asks for: it may be numbered although the outer one is not.
         let claim = tenure.claim(tenure.at_least(ask.lease(&engine)), depth);
+        let claim = Claim { what: ask.what, ..claim };
         engine.observe(ask.kind, &tenure.lane.name, Event::Attempted);
         let sent = engine.env.now();
         match engine.store.acquire(&claim).await {
-            Ok(Attempt::Acquired { .. }) => {
+            Ok(Attempt::Acquired { token }) => {
                 let (owner, until) = (tenure.owner, sent.after(claim.lease));
                 tenure.lane.state().confirm(owner, owner, depth, until);
                 if hold.state() == State::Lost {
@@ -198,7 +213,7 @@ pub(super) async fn reenter(
                 }
                 tenure.watch(watched || tenure.is_watched());
                 tenure.accept(sent, claim.lease);
-                return Ok(Some(hold));
+                return Ok(Some(hold.with_token(token)));
             }
             Ok(Attempt::Busy { .. }) => {
                 tenure.lose();
@@ -206,13 +221,72 @@ pub(super) async fn reenter(
             }
             Err(e) if e.is_retryable() && engine.env.now() < patience => {
                 tenure.doubt();
-                if e.kind() == ErrorKind::Indeterminate {
+                if e.is_in_doubt() {
                     // It may stand in the store: if the level is taken back now, it is taken back there too.
                     tenure.lane.state().wire = Some((tenure.owner, depth));
                 }
-                engine.env.sleep_until(backoff.next(&*engine.env).min(patience)).await;
+                engine.env.sleep_until(retry.next(&*engine.env).min(patience)).await;
             }
             Err(e) => return Err(e),
         }
+    }
+}
+
+/// How an attempt for several ended.
+pub(super) enum Together {
+    Won(Vec<Hold>),
+    /// Which one was in the way.
+    Busy(usize),
+    /// They must be asked for one by one.
+    Apart,
+}
+
+/// Asks the store for several locks in one step. They belong to one engine, and each to an owner that nobody else knows.
+pub(super) async fn attempt_together(parts: Vec<Part>) -> Result<Together> {
+    let Some((engine, ..)) = parts.first() else { return Ok(Together::Apart) };
+    let engine = engine.clone();
+    if engine.is_closed() {
+        return Err(Engine::closed_error());
+    }
+    let lane =
+        |(engine, name, ask): &Part| engine.lanes.to_wait(name, ask.what, ask.owner, ask.explicit);
+    let lanes: Vec<LaneRef> = parts.iter().map(lane).collect();
+    if lanes.iter().any(|lane| lane.state().stepping == Some(Step::Release)) {
+        return Ok(Together::Apart); // whose single tries know how to wait for that
+    }
+    let claims: Vec<Claim> = parts.iter().map(|(_, name, ask)| ask.claim(&engine, name)).collect();
+    let mut doubts: Vec<Doubt> = claims
+        .iter()
+        .zip(&lanes)
+        .map(|(claim, lane)| Doubt {
+            engine: engine.clone(),
+            lane: lane.clone(),
+            what: claim.what,
+            owner: claim.owner,
+            lease: claim.lease,
+            armed: true,
+        })
+        .collect();
+    let sent = engine.env.now();
+    let answer = engine.store.acquire_all(&claims).await;
+    let in_doubt = matches!(&answer, Err(e) if e.is_in_doubt());
+    doubts.iter_mut().for_each(|doubt| doubt.armed = in_doubt);
+    match answer? {
+        store::Together::Acquired(tokens) => {
+            let mut holds = Vec::with_capacity(parts.len());
+            for (index, (_, name, ask)) in parts.iter().enumerate() {
+                engine.observe(ask.kind, name, Event::Attempted);
+                let hold = seat(&engine, &lanes[index], ask, &claims[index], sent, Lead::None);
+                holds.push(hold.with_token(tokens.get(index).copied().flatten()));
+                engine.observe(ask.kind, name, Event::Acquired { waited: Duration::ZERO });
+            }
+            // A reply that took longer than the lease proves nothing any more: dropping them lets go.
+            match holds.iter().position(|hold| hold.state() == State::Lost) {
+                Some(late) => Ok(Together::Busy(late)),
+                None => Ok(Together::Won(holds)),
+            }
+        }
+        store::Together::Busy { at, .. } => Ok(Together::Busy(at)),
+        store::Together::Apart => Ok(Together::Apart),
     }
 }

@@ -11,20 +11,22 @@ use std::time::Duration;
 use super::acquire::{Ask, Wait};
 use super::alarm::Bell;
 use super::attempt::{Lead, Tried, attempt};
-use super::backoff::Backoff;
 use super::hold::{State, Tenure};
 use super::lanes::LaneRef;
+use super::retry::Retry;
 use super::waiters::{Grant, LaneState, StandBack, Ticket};
 use super::watchdog::verify;
 use super::{Engine, release};
 use crate::config;
 use crate::env::Moment;
 use crate::error::{Error, Result};
-use crate::store::{Claim, Kind, Listener, What};
+use crate::store::{Claim, Listener};
 
-/// Starts the driver of a lane whose `driving` the caller has set.
-pub(super) fn start(engine: &Arc<Engine>, lane: LaneRef, ask: &Ask) {
-    Driver::new(engine.clone(), lane, ask.kind, ask.what).launch();
+/// Starts the driver of a lane whose `driving` the caller has set. `tried`: the caller has asked, and it was busy.
+pub(super) fn start(engine: &Arc<Engine>, lane: LaneRef, tried: bool) {
+    let mut driver = Driver::new(engine.clone(), lane);
+    driver.tried = tried;
+    driver.launch();
 }
 
 /// Does the trying for a lane. One that is dropped before its end, because its runtime shuts down under it, has a
@@ -33,12 +35,14 @@ pub(super) fn start(engine: &Arc<Engine>, lane: LaneRef, ask: &Ask) {
 pub(super) struct Driver {
     engine: Arc<Engine>,
     lane: LaneRef,
-    kind: Kind,
-    what: What,
     ear: Option<Listener>,
+    /// Somebody has just asked for it, and it was busy: the next thing to do is to listen.
+    tried: bool,
+    /// How often it was busy in a row, for those who poll.
+    spins: u32,
     /// Until when a local holder is taken at its word.
     patience: Option<Moment>,
-    backoff: Backoff,
+    retry: Retry,
     bell: Option<Bell>,
     /// While it is at work.
     turn: Option<Turn>,
@@ -46,15 +50,15 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    fn new(engine: Arc<Engine>, lane: LaneRef, kind: Kind, what: What) -> Box<Driver> {
+    fn new(engine: Arc<Engine>, lane: LaneRef) -> Box<Driver> {
         Box::new(Driver {
             engine,
             lane,
-            kind,
-            what,
             ear: None,
+            tried: false,
+            spins: 0,
             patience: None,
-            backoff: Backoff::default(),
+            retry: Retry::default(),
             bell: None,
             turn: None,
             ended: false,
@@ -117,7 +121,7 @@ impl Drop for Driver {
             }
             drop(state);
             let (engine, lane) = (self.engine.clone(), self.lane.clone());
-            let heir = Driver::new(engine, lane, self.kind, self.what);
+            let heir = Driver::new(engine, lane);
             if let Some(heir) = self.engine.drivers.admit(heir) {
                 self.engine.env.spawn_apart(Box::pin(drive(heir)));
             }
@@ -187,6 +191,9 @@ enum Move {
 async fn drive(mut driver: Box<Driver>) {
     let engine = driver.engine.clone();
     let recheck = config::recheck(engine.watchdog_timeout);
+    if std::mem::take(&mut driver.tried) && driver.lane.tenure().is_none() {
+        let _ = driver.listen().await; // if it cannot, it finds out again when it must
+    }
     loop {
         let now = engine.env.now();
         let until = match next_move(&mut driver, now) {
@@ -229,32 +236,38 @@ impl Driver {
     /// Asks for the lock. `None`: look again at once; else when to ask next if nothing happens before.
     async fn attempt(&mut self, ask: Ask, ticket: Ticket) -> Option<Moment> {
         let (engine, lane) = (self.engine.clone(), self.lane.clone());
-        let (owner, lease, now) = (ask.owner, ask.lease(&engine), engine.env.now());
+        let (owner, what, spin) = (ask.owner, ask.what, ask.spin);
+        let (lease, now) = (ask.lease(&engine), engine.env.now());
         let mut tried = attempt(engine.clone(), lane.clone(), ask, Lead::Driver, now).await;
         let failed = matches!(tried, Tried::Failed(..));
-        let waits = lane.state().tried(ticket, failed, tried.take_doubt());
-        if failed && !waits {
-            release::disown(&engine, &lane, owner, lease);
+        let unsure = tried.take_doubt();
+        let waits = lane.state().tried(ticket, failed, unsure);
+        if (failed || unsure) && what.is_held() && !waits {
+            release::disown(&engine, &lane.name, what, owner, lease);
         }
         let error = match tried {
             Tried::Won(hold) => {
-                self.backoff.reset();
+                self.retry.reset();
+                self.spins = 0;
                 grant(&lane, ticket, hold);
                 return None;
             }
-            Tried::Busy(ttl) if self.ear.is_some() => {
-                self.backoff.reset();
+            Tried::Busy(ttl, _) if spin.is_some() || self.ear.is_some() => {
+                self.retry.reset();
+                self.spins += 1;
+                let pause = spin.map(|spin| spin.pause(self.spins, engine.env.random()));
+                let ttl = ttl.min(pause.unwrap_or(Duration::MAX));
                 return Some(engine.env.now().after(ttl.max(Duration::from_millis(1))));
             }
             // A release between this attempt and the subscription goes unheard: try again at once.
-            Tried::Busy(_) => match self.listen().await {
+            Tried::Busy(..) => match self.listen().await {
                 Ok(()) => return None,
                 Err(e) => e,
             },
             Tried::Failed(e, _) => e,
         };
         self.fail(&error);
-        Some(self.backoff.next(&*engine.env))
+        Some(self.retry.next(&*engine.env))
     }
 
     /// Makes sure that a local holder holds, and that nobody else's release goes unheard.
@@ -268,15 +281,12 @@ impl Driver {
         verify(holder).await;
     }
 
+    /// Listens for the first who waits, unless that one polls.
     async fn listen(&mut self) -> Result<()> {
-        let claim = Claim {
-            name: self.lane.name.clone(),
-            owner: self.engine.mint_owner(),
-            lease: Duration::ZERO,
-            depth: 1,
-            heir_of: None,
-            what: self.what,
-        };
+        let first = self.lane.state().queue.front().map(|w| (w.owner, w.what, w.spin));
+        let Some((owner, what, None)) = first else { return Ok(()) };
+        let name = self.lane.name.clone();
+        let claim = Claim { name, owner, lease: Duration::ZERO, depth: 1, heir_of: None, what };
         self.ear = Some(self.engine.store.listen(&claim).await?);
         self.lane.state().listening = true;
         Ok(())
@@ -332,8 +342,9 @@ fn next_move(driver: &mut Driver, now: Moment) -> Move {
         return Move::StandBack(until);
     }
     let ask = Ask {
-        kind: driver.kind,
-        what: driver.what,
+        kind: first.kind,
+        what: first.what,
+        spin: first.spin,
         owner: first.owner,
         explicit: first.explicit,
         lease: first.lease,
@@ -351,6 +362,9 @@ fn grant(lane: &LaneRef, ticket: Ticket, hold: super::Hold) {
     let mut state = lane.state();
     let waiter = state.leave(ticket);
     state.welcome(hold.tenure.owner);
+    if hold.tenure.what.opens_for_all() {
+        state.open();
+    }
     drop(state);
     if let Some(waiter) = waiter {
         drop(waiter.grant.send(Grant::Hold(hold)));

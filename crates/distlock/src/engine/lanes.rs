@@ -1,4 +1,4 @@
-//! Which lanes there are: one per name that somebody uses.
+//! Which lanes there are: those that somebody uses, by name.
 
 use std::borrow::Borrow;
 use std::collections::HashSet;
@@ -7,71 +7,148 @@ use std::ops::Deref;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::nature::Spot;
 use super::waiters::Lane;
+use crate::owner::Owner;
+use crate::store::What;
 
 const SHARDS: usize = 16;
 
 #[derive(Debug, Default)]
 pub(super) struct Shards {
-    maps: [Mutex<HashSet<ByName>>; SHARDS],
+    maps: [Mutex<HashSet<Named>>; SHARDS],
     hasher: RandomState,
 }
 
 impl Shards {
-    fn of(&self, name: &str) -> MutexGuard<'_, HashSet<ByName>> {
+    fn of(&self, name: &str) -> MutexGuard<'_, HashSet<Named>> {
         let shard = self.hasher.hash_one(name) as usize % SHARDS;
         self.maps[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A lane under its own name: a map would keep the name twice.
+/// The lanes of one name, kept under the name that they have themselves: a map would keep it twice. Most names have one.
 #[derive(Debug)]
-struct ByName(Arc<Lane>);
+enum Named {
+    One(Arc<Lane>),
+    Many(Vec<Arc<Lane>>),
+}
 
-impl Borrow<str> for ByName {
+impl Named {
+    fn lanes(&self) -> &[Arc<Lane>] {
+        match self {
+            Named::One(lane) => std::slice::from_ref(lane),
+            Named::Many(lanes) => lanes,
+        }
+    }
+
+    fn find(&self, spot: Spot) -> Option<&Arc<Lane>> {
+        self.lanes().iter().find(|lane| lane.is_at(spot))
+    }
+
+    fn with(self, lane: Arc<Lane>) -> Named {
+        match self {
+            Named::One(first) => Named::Many(vec![first, lane]),
+            Named::Many(mut lanes) => {
+                lanes.push(lane);
+                Named::Many(lanes)
+            }
+        }
+    }
+
+    fn without(self, gone: &Arc<Lane>) -> Option<Named> {
+        match self {
+            Named::One(lane) => (!Arc::ptr_eq(&lane, gone)).then_some(Named::One(lane)),
+            Named::Many(mut lanes) => {
+                if let Some(at) = lanes.iter().position(|lane| Arc::ptr_eq(lane, gone)) {
+                    lanes.swap_remove(at);
+                }
+                if lanes.len() > 1 { Some(Named::Many(lanes)) } else { lanes.pop().map(Named::One) }
+            }
+        }
+    }
+}
+
+impl Borrow<str> for Named {
     fn borrow(&self) -> &str {
-        &self.0.name
+        self.lanes().first().map_or("", |lane| &*lane.name)
     }
 }
 
-impl Hash for ByName {
+impl Hash for Named {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (*self.0.name).hash(state);
+        let name: &str = self.borrow();
+        name.hash(state);
     }
 }
 
-impl PartialEq for ByName {
-    fn eq(&self, other: &ByName) -> bool {
-        self.0.name == other.0.name
+impl PartialEq for Named {
+    fn eq(&self, other: &Named) -> bool {
+        let (name, others): (&str, &str) = (self.borrow(), other.borrow());
+        name == others
     }
 }
 
-impl Eq for ByName {}
+impl Eq for Named {}
 
 /// All lanes in use.
 #[derive(Debug, Default)]
 pub(super) struct Lanes(Arc<Shards>);
 
 impl Lanes {
-    pub(super) fn get(&self, name: &Arc<str>) -> LaneRef {
-        let mut shard = self.0.of(name);
-        if let Some(ByName(lane)) = shard.get(&**name) {
-            return LaneRef::to(lane);
+    /// Where somebody waits for `what`.
+    pub(super) fn to_wait(
+        &self,
+        name: &Arc<str>,
+        what: What,
+        owner: Owner,
+        named: bool,
+    ) -> LaneRef {
+        self.get(name, what, what.waits_at(owner, named))
+    }
+
+    /// Where a hold of `what` is kept.
+    pub(super) fn to_sit(&self, name: &Arc<str>, what: What, owner: Owner) -> LaneRef {
+        self.get(name, what, what.sits_at(owner))
+    }
+
+    fn get(&self, name: &Arc<str>, what: What, spot: Spot) -> LaneRef {
+        if let Some(lane) = self.find(name, spot) {
+            return lane;
         }
-        let lane = Arc::new(Lane::new(name.clone(), self.0.clone()));
-        shard.insert(ByName(lane.clone()));
+        // Before the shard is locked: it is in the same one.
+        let counted = what.counted_at(spot).map(|common| self.get(name, what, common));
+        let mut shard = self.0.of(name);
+        if let Some(lane) = shard.get(&**name).and_then(|named| named.find(spot)) {
+            let lane = LaneRef::to(lane);
+            drop(shard);
+            return lane; // and the counted one is given back, now that the shard is free
+        }
+        let lane = Arc::new(Lane::new(name.clone(), spot, counted, self.0.clone()));
+        let named = match shard.take(&**name) {
+            Some(named) => named.with(lane.clone()),
+            None => Named::One(lane.clone()),
+        };
+        shard.insert(named);
         LaneRef::to(&lane)
     }
 
-    pub(super) fn find(&self, name: &str) -> Option<LaneRef> {
-        self.0.of(name).get(name).map(|ByName(lane)| LaneRef::to(lane))
+    pub(super) fn find(&self, name: &str, spot: Spot) -> Option<LaneRef> {
+        self.0.of(name).get(name).and_then(|named| named.find(spot)).map(LaneRef::to)
+    }
+
+    /// The lanes of one name.
+    pub(super) fn named(&self, name: &str) -> Vec<LaneRef> {
+        let shard = self.0.of(name);
+        let lanes = shard.get(name).map(Named::lanes).unwrap_or_default();
+        lanes.iter().map(LaneRef::to).collect()
     }
 
     pub(super) fn all(&self) -> Vec<LaneRef> {
         let mut lanes = Vec::new();
         for map in &self.0.maps {
             let map = map.lock().unwrap_or_else(PoisonError::into_inner);
-            lanes.extend(map.iter().map(|ByName(lane)| LaneRef::to(lane)));
+            lanes.extend(map.iter().flat_map(Named::lanes).map(LaneRef::to));
         }
         lanes
     }
@@ -114,8 +191,10 @@ impl Drop for LaneRef {
         let home = lane.home.clone();
         let mut shard = home.of(&lane.name);
         // Nobody else can get at it while the shard is locked.
-        if lane.users.fetch_sub(1, Ordering::AcqRel) == 1 {
-            shard.remove(&*lane.name);
+        if lane.users.fetch_sub(1, Ordering::AcqRel) == 1
+            && let Some(left) = shard.take(&*lane.name).and_then(|named| named.without(&lane))
+        {
+            shard.insert(left);
         }
         drop(shard);
         drop(lane);

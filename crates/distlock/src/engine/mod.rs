@@ -4,10 +4,12 @@
 //! acquire.rs   the road in: try; if busy, queue and let the driver try for you
 //! way.rs       which way a caller goes, as its lane says
 //! attempt.rs   asking the store; never cancelled
+//! nature.rs    what there is to know of a kind
 //! lanes.rs     which lanes there are
 //! waiters.rs   a lane: the local holder, the local queue, what is on the wire
 //! drive.rs     THE wait loop: one contender per process and name
 //! alarm.rs     when a resting driver looks again
+//! multi.rs     several locks, all or none
 //! hold.rs      what an acquisition is: Tenure and Vitals; Hold, whose drop lets go
 //! release.rs   the one road out: pass on, or free
 //! tell.rs      telling the store what became of a hold, until it agrees
@@ -17,12 +19,14 @@
 mod acquire;
 mod alarm;
 mod attempt;
-mod backoff;
 mod detach;
 mod drive;
 mod hold;
 mod lanes;
+mod multi;
+mod nature;
 mod release;
+mod retry;
 mod tell;
 mod waiters;
 mod watchdog;
@@ -32,6 +36,8 @@ pub(crate) use acquire::{Acquiring, Ask, Wait};
 pub(crate) use detach::Detached;
 pub(crate) use hold::Hold;
 pub use hold::State;
+pub(crate) use hold::Tenure;
+pub(crate) use multi::{acquire_all, unlock_all};
 pub(crate) use release::lost;
 pub(crate) use release::unlock;
 pub(crate) use watchdog::extend;
@@ -48,7 +54,7 @@ use crate::env::{BoxFuture, Env};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, Observer, Subject};
 use crate::owner::Owner;
-use crate::store::{Kind, Released, Snapshot, Store};
+use crate::store::{Admin, Kind, Mode, PermitId, Released, Snapshot, Store, What};
 
 use alarm::Alarm;
 use drive::Drivers;
@@ -76,6 +82,8 @@ pub(crate) struct Engine {
     client: Uuid,
     /// How long a hold without a lease lives after its last renewal.
     watchdog_timeout: Duration,
+    /// How long a waiter of a fair lock that is not heard of keeps its place.
+    pub(crate) fair_patience: Duration,
     lanes: Lanes,
     drivers: Drivers,
     alarm: Arc<Alarm>,
@@ -91,6 +99,7 @@ impl Engine {
         env: Arc<dyn Env>,
         observer: Arc<dyn Observer>,
         watchdog_timeout: Duration,
+        fair_patience: Duration,
     ) -> Arc<Engine> {
         Arc::new(Engine {
             watchdog: Watchdog::new(store.clone(), env.clone()),
@@ -102,9 +111,21 @@ impl Engine {
             observer,
             client: Uuid::new_v4(),
             watchdog_timeout,
+            fair_patience,
             lanes: Lanes::default(),
             closed: AtomicBool::new(false),
         })
+    }
+
+    /// An engine like this one over another store.
+    pub(crate) fn over(&self, store: Arc<dyn Store>) -> Arc<Engine> {
+        let (env, observer) = (self.env.clone(), self.observer.clone());
+        Engine::new(store, env, observer, self.watchdog_timeout, self.fair_patience)
+    }
+
+    /// What tells it from every other engine.
+    pub(crate) fn client(&self) -> Uuid {
+        self.client
     }
 
     pub(crate) fn mint_owner(&self) -> Owner {
@@ -139,12 +160,12 @@ impl Engine {
         unsure: &mut bool,
     ) -> Result<T> {
         let until = self.env.now().after(config::COMMAND_TIMEOUT);
-        let mut backoff = backoff::Backoff::default();
+        let mut retry = retry::Retry::default();
         loop {
             match question().await {
                 Err(e) if e.is_retryable() && self.env.now() < until => {
-                    *unsure |= e.kind() == ErrorKind::Indeterminate;
-                    self.env.sleep_until(backoff.next(&*self.env).min(until)).await;
+                    *unsure |= e.is_in_doubt();
+                    self.env.sleep_until(retry.next(&*self.env).min(until)).await;
                 }
                 answer => return answer,
             }
@@ -152,21 +173,19 @@ impl Engine {
     }
 
     /// What the store knows under `name`, once this process's own steps have arrived there.
-    pub(crate) async fn inspect(&self, name: &Arc<str>) -> Result<Snapshot> {
+    pub(crate) async fn inspect(&self, what: What, name: &Arc<str>) -> Result<Snapshot> {
         self.settle(name).await;
-        self.ask(|| self.store.inspect(crate::store::What::Exclusive, name)).await
+        self.ask(|| self.store.inspect(what, name)).await
     }
 
-    /// Frees the lock whoever holds it. A holder in this process learns of it at once.
-    pub(crate) async fn force(&self, name: &Arc<str>) -> Result<Snapshot> {
-        let lane = self.settle(name).await;
+    /// Frees the lock whoever holds it. Holders in this process learn of it at once.
+    pub(crate) async fn force(&self, what: What, name: &Arc<str>) -> Result<Snapshot> {
+        let lanes = self.settle(name).await;
         let mut unsure = false;
-        let forced = self
-            .ask_unsure(|| self.store.force(crate::store::What::Exclusive, name), &mut unsure)
-            .await;
-        if let Some(tenure) = lane.and_then(|lane| lane.tenure()) {
+        let forced = self.ask_unsure(|| self.store.force(what, name), &mut unsure).await;
+        for tenure in lanes.iter().filter_map(|lane| lane.tenure()) {
             match &forced {
-                Ok(before) if before.depth_of(&tenure.owner) > 0 => tenure.lose(),
+                Ok(before) if was_in(before, &tenure) => tenure.lose(),
                 _ if unsure => watchdog::verify(&tenure).await,
                 _ => {}
             }
@@ -182,29 +201,38 @@ impl Engine {
     }
 
     /// Lets this process's own steps about `name` arrive at the store first, if they do so in time.
-    async fn settle(&self, name: &str) -> Option<LaneRef> {
-        let lane = self.lanes.find(name)?;
-        let until = self.env.now().after(config::REPLY_TIMEOUT);
-        tokio::select! {
-            () = lane.settled() => {}
-            () = self.env.sleep_until(until) => {}
+    async fn settle(&self, name: &str) -> Vec<LaneRef> {
+        let lanes = self.lanes.named(name);
+        if lanes.iter().any(|lane| lane.state().stepping.is_some()) {
+            let settled = async {
+                for lane in &lanes {
+                    lane.settled().await;
+                }
+            };
+            let until = self.env.now().after(config::REPLY_TIMEOUT);
+            tokio::select! {
+                () = settled => {}
+                () = self.env.sleep_until(until) => {}
+            }
         }
-        Some(lane)
+        lanes
     }
 
     /// Frees what `owner` holds although no guard of it is left here.
     pub(crate) async fn release_leaked(
         self: &Arc<Engine>,
         kind: Kind,
+        what: What,
         name: &Arc<str>,
         owner: Owner,
     ) -> Result<()> {
-        let lane = self.settle(name).await;
+        self.settle(name).await;
+        let lane = self.lanes.find(name, what.sits_at(owner));
         if lane.and_then(|lane| lane.tenure()).is_some_and(|tenure| tenure.owner == owner) {
             let text = "this process holds it through a guard; unlock that";
             return Err(Error::new(ErrorKind::NotHeld, text).about(kind, name));
         }
-        let claim = tell::last_step(name, owner);
+        let claim = tell::last_step(name, what, owner);
         let mut unsure = false;
         match self.ask_unsure(|| self.store.release(&claim), &mut unsure).await? {
             Released::NotHeld if !unsure => {
@@ -212,6 +240,25 @@ impl Engine {
                 Err(Error::new(ErrorKind::NotHeld, text).about(kind, name))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Looks after a count. Asks again only if the operation stays the same when it is done twice.
+    pub(crate) async fn admin(&self, name: &Arc<str>, op: &Admin) -> Result<i64> {
+        self.settle(name).await;
+        if op.is_idempotent() {
+            return self.ask(|| self.store.admin(name, op)).await;
+        }
+        let until = self.env.now().after(config::COMMAND_TIMEOUT);
+        let mut retry = retry::Retry::default();
+        loop {
+            match self.store.admin(name, op).await {
+                // Surely not done, so it can be done now.
+                Err(e) if e.kind() == ErrorKind::Unavailable && self.env.now() < until => {
+                    self.env.sleep_until(retry.next(&*self.env).min(until)).await;
+                }
+                answer => return answer,
+            }
         }
     }
 
@@ -232,6 +279,22 @@ impl Engine {
                 () = timeout => return,
             }
         }
+    }
+}
+
+/// Whether `tenure` was among the holders.
+fn was_in(before: &Snapshot, tenure: &Tenure) -> bool {
+    let holds = |mode: Mode, owner: &str| {
+        before.holders.iter().any(|holder| holder.mode == mode && holder.owner == owner)
+    };
+    let owner = tenure.owner.to_string();
+    match tenure.what {
+        What::Read => holds(Mode::Read, &owner),
+        What::Write { .. } => holds(Mode::Write, &owner),
+        What::LeasedPermits { count, .. } => {
+            PermitId::of(tenure.owner, count).any(|id| holds(Mode::Permits, &id.to_string()))
+        }
+        _ => before.depth_of(&tenure.owner) > 0,
     }
 }
 

@@ -14,7 +14,7 @@ use super::Engine;
 use super::detach::{self, Detached};
 use super::hold::{Hold, State, Tenure};
 use super::lanes::LaneRef;
-use super::tell::{Receipt, Receipts, Stepping, free, tell};
+use super::tell::{self, Leave, Receipt, Receipts, Stepping, free, tell};
 use super::waiters::{Grant, LaneState, Step, Waiter};
 use crate::config;
 use crate::error::{Error, ErrorKind, Result};
@@ -164,7 +164,9 @@ fn pass_on(
     let within_burst = state.burst < config::BURST_COUNT
         && state.burst_since.is_some_and(|since| now.since(since) < config::BURST_TIME);
     let life = tenure.vitals.expires().since(now);
-    let may_pass = matches!(tenure.what, What::Exclusive)
+    let alike = state.queue.front().is_some_and(|next| next.what == tenure.what);
+    let may_pass = alike
+        && tenure.what.passes_on()
         && before == State::Held
         && life >= tenure.lease / 2
         // An attempt for the very waiter that the hold would pass to may be under way.
@@ -181,7 +183,7 @@ fn pass_on(
     let watched = next.lease.is_none();
     let lease = next.lease.unwrap_or(engine.watchdog_timeout);
     let expected = tenure.vitals.life().inherited(now, lease);
-    let (kind, what) = (tenure.kind, tenure.what);
+    let (kind, what) = (next.kind, next.what);
     let lane = tenure.lane.clone();
     let heir = Tenure::begin(engine, lane, kind, what, next.owner, lease, expected, watched);
     state.seat(&heir, watched);
@@ -205,10 +207,17 @@ pub(super) fn revoke(tenure: &Arc<Tenure>) {
     }
 }
 
-/// The store may have given this owner the lock, and nobody here will use it: take it back.
+/// The store may have given this owner the lock, or keeps its place in a queue, and nobody here will use it: take it back.
 ///
 /// An owner that could come back meanwhile must wait for that, or its new hold would be taken back too.
-pub(super) fn disown(engine: &Arc<Engine>, lane: &LaneRef, owner: Owner, lease: Duration) {
+pub(super) fn disown(
+    engine: &Arc<Engine>,
+    name: &Arc<str>,
+    what: What,
+    owner: Owner,
+    lease: Duration,
+) {
+    let lane = engine.lanes.to_sit(name, what, owner);
     let mut state = lane.state();
     if state.seat.as_ref().is_some_and(|seat| seat.tenure.owner == owner) {
         return;
@@ -218,12 +227,15 @@ pub(super) fn disown(engine: &Arc<Engine>, lane: &LaneRef, owner: Owner, lease: 
         state.stepping = Some(Step::Release);
     }
     drop(state);
-    let (engine, lane) = (engine.clone(), lane.clone());
-    let until = engine.env.now().after(lease);
+    let engine = engine.clone();
+    // A place in a queue outlives a short lease.
+    let until = engine.env.now().after(lease.max(config::WATCHDOG));
     let env = engine.env.clone();
+    let stepping = ours.then(|| Stepping::taken(&engine, &lane));
     env.spawn_apart(Box::pin(async move {
-        let _stepping = ours.then(|| Stepping::taken(&engine, &lane));
-        free(&engine, &lane, owner, until, Receipts::default()).await;
+        let _stepping = stepping;
+        let claim = tell::last_step(&lane.name, what, owner);
+        free(&engine, &lane, Leave::Forget(claim), until, Receipts::default()).await;
     }));
 }
 
@@ -232,7 +244,7 @@ pub(super) fn disown(engine: &Arc<Engine>, lane: &LaneRef, owner: Owner, lease: 
 pub(super) fn give_up(engine: &Arc<Engine>, lane: &LaneRef, waiter: &Waiter) {
     if waiter.unsure && lane.state().trying != Some(waiter.ticket) {
         let lease = waiter.lease.unwrap_or(engine.watchdog_timeout);
-        disown(engine, lane, waiter.owner, lease);
+        disown(engine, &lane.name, waiter.what, waiter.owner, lease);
     }
 }
 

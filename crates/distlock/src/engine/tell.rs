@@ -9,16 +9,16 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::Engine;
-use super::backoff::Backoff;
 use super::hold::Tenure;
 use super::lanes::LaneRef;
 use super::release::{lost, trouble};
+use super::retry::Retry;
 use super::waiters::{LaneState, StandBack, Step};
 use crate::config;
 use crate::env::Moment;
-use crate::error::{ErrorKind, Result};
+use crate::error::Result;
 use crate::owner::Owner;
-use crate::store::{Attempt, Claim, Released, What};
+use crate::store::{Attempt, Claim, Released, Store, What};
 
 /// Where somebody waits for the answer to a release.
 pub(super) type Receipt = oneshot::Sender<Result<()>>;
@@ -49,17 +49,28 @@ impl Receipts {
 pub(super) struct Stepping {
     engine: Arc<Engine>,
     lane: LaneRef,
+    /// It is a release, and counted in another lane.
+    counted: bool,
 }
 
 impl Stepping {
     /// The caller has set `stepping`.
     pub(super) fn taken(engine: &Arc<Engine>, lane: &LaneRef) -> Stepping {
-        Stepping { engine: engine.clone(), lane: lane.clone() }
+        let (engine, lane) = (engine.clone(), lane.clone());
+        let counted = lane.counted.is_some() && lane.state().stepping == Some(Step::Release);
+        if counted {
+            lane.count().state().releasing += 1;
+        }
+        Stepping { engine, lane, counted }
     }
 }
 
 impl Drop for Stepping {
     fn drop(&mut self) {
+        if self.counted {
+            self.lane.count().state().releasing -= 1;
+            self.lane.count().announce(); // and whoever waits there need not hear of it from the store
+        }
         let mut state = self.lane.state();
         match state.work() {
             Some(work) => {
@@ -81,7 +92,7 @@ impl Drop for Stepping {
 #[derive(Debug)]
 pub(super) enum Work {
     /// Nobody of this process holds it any more.
-    Free { owner: Owner, until: Moment },
+    Free { owner: Owner, until: Moment, what: What },
     /// A re-entry was undone.
     Shrink { tenure: Arc<Tenure>, depth: u32 },
     /// It passed to another owner of this process.
@@ -103,7 +114,10 @@ impl LaneState {
         let (owner, depth) = self.wire?;
         let until = self.wire_until.unwrap_or(Moment::NEVER);
         match &self.seat {
-            None => Some(Work::Free { owner, until }),
+            None => {
+                let what = self.wire_what.unwrap_or(What::Exclusive);
+                Some(Work::Free { owner, until, what })
+            }
             Some(seat) if seat.tenure.owner != owner => {
                 Some(Work::Pass { from: owner, heir: seat.tenure.clone(), until })
             }
@@ -132,7 +146,10 @@ pub(super) async fn tell(stepping: Stepping) {
     let (engine, lane) = (&stepping.engine, &stepping.lane);
     while let Some((work, receipts)) = take_work(lane) {
         match work {
-            Work::Free { owner, until } => free(engine, lane, owner, until, receipts).await,
+            Work::Free { owner, until, what } => {
+                let claim = last_step(&lane.name, what, owner);
+                free(engine, lane, Leave::Release(claim), until, receipts).await;
+            }
             Work::Shrink { tenure, depth } => shrink(engine, &tenure, depth, receipts).await,
             Work::Pass { from, heir, until } => {
                 if !paced(engine, lane).await {
@@ -144,27 +161,52 @@ pub(super) async fn tell(stepping: Stepping) {
 }
 
 /// The claim that gives up everything `owner` holds.
-pub(super) fn last_step(name: &Arc<str>, owner: Owner) -> Claim {
+pub(super) fn last_step(name: &Arc<str>, what: What, owner: Owner) -> Claim {
     let (name, lease) = (name.clone(), Duration::ZERO);
-    Claim { name, owner, lease, depth: 0, heir_of: None, what: What::Exclusive }
+    Claim { name, owner, lease, depth: 0, heir_of: None, what }
+}
+
+/// How an owner leaves.
+pub(super) enum Leave {
+    /// It lets go of what it holds.
+    Release(Claim),
+    /// It wants nothing any more, whatever the store has of it.
+    Forget(Claim),
+}
+
+impl Leave {
+    fn claim(&self) -> &Claim {
+        match self {
+            Leave::Release(claim) | Leave::Forget(claim) => claim,
+        }
+    }
+
+    async fn tell(&self, store: &dyn Store) -> Result<Released> {
+        match self {
+            Leave::Release(claim) => store.release(claim).await,
+            Leave::Forget(claim) => {
+                store.give_up(claim).await.map(|()| Released::Freed { heard_by: 0 })
+            }
+        }
+    }
 }
 
 /// Frees the lock. Asks again until the store answers or the lease is over, when there is nothing left to free.
 pub(super) async fn free(
     engine: &Arc<Engine>,
     lane: &LaneRef,
-    owner: Owner,
+    leave: Leave,
     until: Moment,
     mut receipts: Receipts,
 ) {
-    let claim = last_step(&lane.name, owner);
+    let owner = leave.claim().owner;
     let patience = engine.env.now().after(config::COMMAND_TIMEOUT);
-    let mut backoff = Backoff::default();
+    let mut retry = Retry::default();
     let mut unsure = false;
     let answered = loop {
-        match engine.store.release(&claim).await {
+        match leave.tell(&*engine.store).await {
             Err(e) if e.is_retryable() => {
-                unsure |= e.kind() == ErrorKind::Indeterminate;
+                unsure |= e.is_in_doubt();
                 let now = engine.env.now();
                 trouble(engine, lane, &e);
                 if now >= until {
@@ -174,7 +216,7 @@ pub(super) async fn free(
                     // The caller has waited long enough; this goes on without it.
                     std::mem::take(&mut receipts).answer(&Err(e));
                 }
-                engine.env.sleep_until(backoff.next(&*engine.env)).await;
+                engine.env.sleep_until(retry.next(&*engine.env)).await;
             }
             answered => break answered,
         }
@@ -207,7 +249,7 @@ pub(super) async fn free(
 /// Takes one level of a re-entered hold back.
 async fn shrink(engine: &Arc<Engine>, tenure: &Arc<Tenure>, depth: u32, receipts: Receipts) {
     let claim = tenure.claim(Duration::ZERO, depth);
-    let mut backoff = Backoff::default();
+    let mut retry = Retry::default();
     loop {
         match engine.store.release(&claim).await {
             Ok(Released::NotHeld) => {
@@ -216,7 +258,7 @@ async fn shrink(engine: &Arc<Engine>, tenure: &Arc<Tenure>, depth: u32, receipts
             }
             Err(e) if e.is_retryable() && engine.env.now() < tenure.vitals.deadline() => {
                 tenure.doubt();
-                engine.env.sleep_until(backoff.next(&*engine.env)).await;
+                engine.env.sleep_until(retry.next(&*engine.env)).await;
             }
             told => {
                 // The count on the wire is for others to read; the truth about levels is the seat's.
@@ -256,7 +298,7 @@ async fn paced(engine: &Arc<Engine>, lane: &LaneRef) -> bool {
 ///
 /// Until the answer is known the heir may have let go and the lock may have passed again; that is told next.
 async fn pass(engine: &Arc<Engine>, from: Owner, heir: &Arc<Tenure>, until: Moment) {
-    let mut backoff = Backoff::default();
+    let mut retry = Retry::default();
     loop {
         let claim = Claim { heir_of: Some(from), ..heir.claim(heir.lease, 1) };
         let sent = engine.env.now();
@@ -267,7 +309,7 @@ async fn pass(engine: &Arc<Engine>, from: Owner, heir: &Arc<Tenure>, until: Mome
             }
             Err(e) if e.is_retryable() && engine.env.now() < until => {
                 heir.doubt();
-                engine.env.sleep_until(backoff.next(&*engine.env)).await;
+                engine.env.sleep_until(retry.next(&*engine.env)).await;
             }
             _ => {
                 // The store does not have it for this process any more: whoever sits there has lost it.

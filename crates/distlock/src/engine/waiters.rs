@@ -1,4 +1,4 @@
-//! One lane per name: who of this process is in the lock, who waits for it, and what the store was told.
+//! A lane: who of this process is in the lock, who waits for it, and what the store was told.
 //!
 //! Many local waiters share one remote contender and one subscription. A lane exists while somebody uses it.
 
@@ -14,15 +14,23 @@ use tokio::sync::{Notify, oneshot};
 use super::acquire::Ask;
 use super::drive::Driver;
 use super::hold::{Hold, Tenure};
-use super::lanes::Shards;
+use super::lanes::{LaneRef, Shards};
+use super::nature::{Class, Spot};
 use super::tell::Receipts;
+use crate::backoff::Backoff;
 use crate::env::Moment;
 use crate::error::Error;
 use crate::owner::Owner;
+use crate::store::{Kind, What};
 
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) name: Arc<str>,
+    class: Class,
+    /// Set for a lane that serves one owner. In a box because most lanes have none.
+    own: Option<Box<Owner>>,
+    /// Another lane of the name, in which this one's releases are counted.
+    pub(super) counted: Option<LaneRef>,
     pub(super) home: Arc<Shards>,
     /// How many `LaneRef`s there are.
     pub(super) users: AtomicUsize,
@@ -70,11 +78,14 @@ pub(super) type Ticket = NonZeroU64;
 pub(super) struct Waiter {
     pub(super) ticket: Ticket,
     pub(super) owner: Owner,
+    pub(super) kind: Kind,
+    pub(super) what: What,
+    pub(super) spin: Option<Backoff>,
     pub(super) lease: Option<Duration>,
     pub(super) explicit: bool,
     /// Since when it waits, for how long a store that is out of reach may keep it waiting.
     pub(super) joined: Moment,
-    /// An attempt for it got no answer: the store may have given it the lock.
+    /// The store may have something of it: the lock, if an attempt got no answer; a place in a queue.
     pub(super) unsure: bool,
     pub(super) grant: oneshot::Sender<Grant>,
 }
@@ -94,6 +105,9 @@ pub(super) struct LaneState {
     /// The owner and depth that the store was last known to have for this process, and until when at least.
     pub(super) wire: Option<(Owner, u32)>,
     pub(super) wire_until: Option<Moment>,
+    pub(super) wire_what: Option<What>,
+    /// How many releases of lanes that are counted here are on their way.
+    pub(super) releasing: u32,
     pub(super) stepping: Option<Step>,
     pub(super) attempting: bool,
     /// The waiter that the driver asks for now. If it leaves meanwhile, what became of it is the driver's to settle.
@@ -134,11 +148,13 @@ impl LaneState {
         let (grant, granted) = oneshot::channel();
         self.tickets += 1;
         let ticket = Ticket::MIN.saturating_add(self.tickets);
-        let (owner, lease, explicit) = (ask.owner, ask.lease, ask.explicit);
+        let Ask { kind, what, spin, owner, explicit, lease, .. } = *ask;
         if self.queue.capacity() == 0 {
             self.queue.reserve_exact(1); // most names have one waiter
         }
-        self.queue.push_back(Waiter { ticket, owner, lease, explicit, joined, unsure, grant });
+        let waiter =
+            Waiter { ticket, owner, kind, what, spin, lease, explicit, joined, unsure, grant };
+        self.queue.push_back(waiter);
         let drive = !self.driving;
         self.driving = true;
         (ticket, granted, drive)
@@ -178,6 +194,18 @@ impl LaneState {
         }
     }
 
+    /// Those who wait for what the first of them has just got can most likely have it too: let each ask for itself. But
+    /// not those of whom the store may have something: what clears that up is the driver's next attempt for them.
+    pub(super) fn open(&mut self) {
+        for waiter in std::mem::take(&mut self.queue) {
+            if waiter.unsure {
+                self.queue.push_back(waiter);
+            } else {
+                drop(waiter.grant.send(Grant::Again));
+            }
+        }
+    }
+
     /// The store has this for sure, until then at least.
     pub(super) fn on_the_wire(&mut self, owner: Owner, depth: u32, until: Moment) {
         self.wire = Some((owner, depth));
@@ -213,9 +241,24 @@ impl Wake for Lane {
 }
 
 impl Lane {
-    pub(super) fn new(name: Arc<str>, home: Arc<Shards>) -> Lane {
-        let users = AtomicUsize::new(0);
-        Lane { name, home, users, state: Mutex::default(), changed: Notify::new() }
+    pub(super) fn new(
+        name: Arc<str>,
+        spot: Spot,
+        counted: Option<LaneRef>,
+        home: Arc<Shards>,
+    ) -> Lane {
+        let (class, own, users) = (spot.class, spot.own.map(Box::new), AtomicUsize::new(0));
+        let (state, changed) = (Mutex::default(), Notify::new());
+        Lane { name, class, own, counted, home, users, state, changed }
+    }
+
+    pub(super) fn is_at(&self, spot: Spot) -> bool {
+        self.class == spot.class && self.own.as_deref() == spot.own.as_ref()
+    }
+
+    /// Where releases of this lane are counted, with those of its like.
+    pub(super) fn count(&self) -> &Lane {
+        self.counted.as_deref().unwrap_or(self)
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, LaneState> {
@@ -229,9 +272,14 @@ impl Lane {
 
     /// Ends when no step of this process is on its way to the store.
     pub(super) async fn settled(&self) {
+        self.until(|state| state.stepping.is_none()).await;
+    }
+
+    /// Ends when the lane is as it should be.
+    pub(super) async fn until(&self, so: impl Fn(&LaneState) -> bool) {
         loop {
             let changed = self.changed.notified();
-            if self.state().stepping.is_none() {
+            if so(&self.state()) {
                 return;
             }
             changed.await;

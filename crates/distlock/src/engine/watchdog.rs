@@ -255,7 +255,7 @@ fn again(tenure: &Tenure, retry: Duration) {
 pub(crate) async fn extend(tenure: Arc<Tenure>, lease: Duration) -> Result<()> {
     let engine = tenure.engine.clone();
     let patience = engine.env.now().after(config::COMMAND_TIMEOUT);
-    let mut backoff = super::backoff::Backoff::default();
+    let mut retry = super::retry::Retry::default();
     loop {
         if tenure.vitals.state(engine.env.now()) == State::Lost {
             return Err(release::lost());
@@ -269,7 +269,7 @@ pub(crate) async fn extend(tenure: Arc<Tenure>, lease: Duration) -> Result<()> {
             Ok(true) => return Ok(()),
             Ok(false) => return Err(release::lost()),
             Err(e) if !e.is_retryable() || engine.env.now() >= patience => return Err(e),
-            Err(_) => engine.env.sleep_until(backoff.next(&*engine.env)).await,
+            Err(_) => engine.env.sleep_until(retry.next(&*engine.env)).await,
         }
     }
 }

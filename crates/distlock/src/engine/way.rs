@@ -24,8 +24,8 @@ pub(super) enum Way {
     Reenter(Arc<Tenure>),
     /// Wait in the queue.
     Queue(Place),
-    /// A step of this process is on its way to the store; look again when it has arrived.
-    Settle,
+    /// Something of this process is on its way to the store; look again when the lane is so.
+    Settle(fn(&LaneState) -> bool),
 }
 
 /// Asks the lane, which takes note of the answer.
@@ -39,14 +39,26 @@ pub(super) fn way(engine: &Arc<Engine>, lane: &LaneRef, ask: &Ask) -> Result<Way
     {
         tenure.lose(); // noticed here before the watchdog did
     }
+    let once = matches!(ask.wait, Wait::Once);
+    // Own releases first, so that `drop(guard); try_lock()` succeeds.
+    if once && lane.count().state().releasing > 0 {
+        return Ok(Way::Settle(|_| true));
+    }
     let mut state = lane.state();
     let stepping = state.stepping.is_some();
+    if ask.what.is_shared() && !ask.explicit {
+        // Each under an owner of its own: they need not come one after the other unless somebody waits already.
+        return Ok(match once || state.queue.is_empty() {
+            true => Way::Attempt(Lead::None),
+            false => Way::Queue(Place::take(&mut state, ask, now, false)),
+        });
+    }
     if ask.explicit
         && let Some(seat) = state.seat.as_mut()
         && seat.tenure.owner == ask.owner
     {
         if stepping {
-            return Ok(Way::Settle);
+            return Ok(Way::Settle(|state| state.stepping.is_none()));
         }
         // Counted before it is sent: a guard that lets go meanwhile must not free the lock under it.
         seat.depth += 1;
@@ -56,10 +68,12 @@ pub(super) fn way(engine: &Arc<Engine>, lane: &LaneRef, ask: &Ask) -> Result<Way
         return Ok(Way::Reenter(tenure));
     }
     let idle = !state.attempting && !stepping;
-    if let Wait::Once = ask.wait {
-        // Own releases first, so that `drop(guard); try_lock()` succeeds.
-        if state.stepping == Some(Step::Release) || ask.explicit && !idle {
-            return Ok(Way::Settle);
+    if once {
+        if state.stepping == Some(Step::Release) {
+            return Ok(Way::Settle(|state| state.stepping.is_none()));
+        }
+        if ask.explicit && !idle {
+            return Ok(Way::Settle(|state| state.stepping.is_none() && !state.attempting));
         }
         let leading = idle && (ask.explicit || state.seat.is_none());
         state.attempting |= leading;

@@ -1,15 +1,13 @@
 //! One owner at a time.
 
-use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::handle::{Handle, exclusive_handle};
 use crate::engine::Engine;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::guard::Guard;
-use crate::owner::Owner;
-use crate::request::{Acquire, May, Must};
-use crate::store::{Holder, Kind, Snapshot, What};
+use crate::request::{Acquire, May, Member, Must};
+use crate::store::{Kind, What};
 
 /// One owner at a time: Redisson's `RLock`.
 ///
@@ -49,14 +47,18 @@ use crate::store::{Holder, Kind, Snapshot, What};
 /// ```
 #[derive(Clone)]
 pub struct Mutex {
-    engine: Arc<Engine>,
-    /// A bad name is reported when the handle is used: making one does no I/O and cannot fail.
-    name: Result<Arc<str>>,
+    handle: Handle,
 }
+
+exclusive_handle!(Mutex, What::Exclusive);
 
 impl Mutex {
     pub(crate) fn new(engine: Arc<Engine>, name: Result<Arc<str>>) -> Mutex {
-        Mutex { engine, name: name.map_err(|e| e.about(Kind::Mutex, &Arc::from(""))) }
+        Mutex { handle: Handle::new(engine, name, Kind::Mutex) }
+    }
+
+    pub(super) fn member(self) -> Member {
+        self.handle.member(What::Exclusive)
     }
 
     /// Acquires; waits for as long as it takes, or [`wait`](Acquire::wait) says.
@@ -68,7 +70,7 @@ impl Mutex {
     /// `WaitTimeout` if the lock stayed busy for the whole wait; `Unavailable` or `Indeterminate` if the store cannot be
     /// reached; `Conflict` if something else stands under the name; `InvalidName`, `InvalidDuration`, `Closed`.
     pub fn lock(&self) -> Acquire<Guard, Must> {
-        Acquire::new(self.engine.clone(), self.name.clone(), Kind::Mutex, What::Exclusive)
+        self.handle.acquire(What::Exclusive)
     }
 
     /// Acquires if it can: one attempt unless [`wait`](Acquire::wait) says more. `None` if the lock is busy.
@@ -79,79 +81,6 @@ impl Mutex {
     /// # Errors
     /// As [`lock`](Mutex::lock), but never `WaitTimeout`.
     pub fn try_lock(&self) -> Acquire<Guard, May> {
-        Acquire::new(self.engine.clone(), self.name.clone(), Kind::Mutex, What::Exclusive)
-    }
-
-    /// Frees the lock whoever holds it; true if anybody did. For operators: the holder is only told.
-    ///
-    /// A holder in this process learns of it at once, one elsewhere when it renews.
-    pub async fn force_unlock(&self) -> Result<bool> {
-        let before = self.engine.force(self.named()?).await.map_err(|e| self.about(e))?;
-        if before.is_held() {
-            let holder = &before.holders[0].owner;
-            tracing::warn!(target: "distlock", name = &*before.name, %holder, "lock freed by force");
-        }
-        Ok(before.is_held())
-    }
-
-    /// Frees what `owner` holds although its guard is gone, for instance after [`Guard::leak`].
-    ///
-    /// # Errors
-    /// `NotHeld` if that owner does not hold it, or holds it through a guard of this process.
-    pub async fn unlock(&self, owner: &Owner) -> Result<()> {
-        let released = self.engine.release_leaked(Kind::Mutex, self.named()?, *owner).await;
-        released.map_err(|e| self.about(e))
-    }
-
-    /// Whether anybody holds it.
-    pub async fn is_locked(&self) -> Result<bool> {
-        Ok(self.inspect().await?.is_held())
-    }
-
-    /// Whether this owner holds it.
-    pub async fn is_held_by(&self, owner: &Owner) -> Result<bool> {
-        Ok(self.hold_count(owner).await? > 0)
-    }
-
-    /// How many times this owner holds it.
-    pub async fn hold_count(&self, owner: &Owner) -> Result<u32> {
-        Ok(self.inspect().await?.depth_of(owner))
-    }
-
-    /// How long it stays locked unless it is renewed; `None` if it is free.
-    pub async fn ttl(&self) -> Result<Option<Duration>> {
-        Ok(self.inspect().await?.ttl)
-    }
-
-    /// Who holds it, if anybody does.
-    pub async fn holder(&self) -> Result<Option<Holder>> {
-        Ok(self.inspect().await?.holders.into_iter().next())
-    }
-
-    /// Everything the store knows about it.
-    pub async fn inspect(&self) -> Result<Snapshot> {
-        self.engine.inspect(self.named()?).await.map_err(|e| self.about(e))
-    }
-
-    /// The full name, prefix included; empty if the name is not valid.
-    pub fn name(&self) -> &str {
-        self.name.as_deref().unwrap_or_default()
-    }
-
-    fn named(&self) -> Result<&Arc<str>> {
-        self.name.as_ref().map_err(Clone::clone)
-    }
-
-    fn about(&self, error: Error) -> Error {
-        match &self.name {
-            Ok(name) => error.about(Kind::Mutex, name),
-            Err(_) => error,
-        }
-    }
-}
-
-impl fmt::Debug for Mutex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Mutex").field(&self.name()).finish()
+        self.handle.acquire(What::Exclusive)
     }
 }

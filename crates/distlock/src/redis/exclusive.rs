@@ -9,7 +9,7 @@ use super::call::{Call, Script};
 use super::refusal::{self, nonsense};
 use super::wire::{self, Text, millis};
 use crate::error::{Error, ErrorKind, Result};
-use crate::store::{Attempt, Claim, Holder, Released, Snapshot, What};
+use crate::store::{Attempt, Claim, Holder, Released, Snapshot};
 
 static ACQUIRE: Script = Script::new(include_str!("scripts/exclusive_acquire.lua"));
 static RELEASE: Script = Script::new(include_str!("scripts/exclusive_release.lua"));
@@ -90,11 +90,7 @@ pub(crate) fn renew(claims: &[&Claim]) -> Call {
         call = call.arg(&*claim.name);
     }
     for claim in claims {
-        call = match claim.what {
-            What::Write { .. } => call.arg(Text(wire::writer(claim.owner))),
-            _ => call.arg(Text(claim.owner)),
-        };
-        call = call.arg(millis(claim.lease));
+        call = call.arg(Text(claim.owner)).arg(millis(claim.lease));
     }
     call
 }
@@ -183,7 +179,7 @@ pub(crate) fn listed(names: &[Arc<str>], reply: Value) -> Result<Vec<Snapshot>> 
     Ok(locks)
 }
 
-fn parts(reply: Value) -> std::result::Result<(i64, Vec<Value>), Value> {
+pub(super) fn parts(reply: Value) -> std::result::Result<(i64, Vec<Value>), Value> {
     match reply {
         Value::Array(mut parts) => match (parts.pop(), parts.pop()) {
             (Some(Value::Array(fields)), Some(Value::Int(ttl))) => Ok((ttl, fields)),
@@ -193,18 +189,18 @@ fn parts(reply: Value) -> std::result::Result<(i64, Vec<Value>), Value> {
     }
 }
 
-fn holder(pair: &[Value]) -> Option<Holder> {
+pub(super) fn holder(pair: &[Value]) -> Option<Holder> {
     let [Value::BulkString(owner), Value::BulkString(depth)] = pair else { return None };
     let depth: i64 = std::str::from_utf8(depth).ok()?.parse().ok()?;
     let depth = u32::try_from(depth.max(0)).unwrap_or(u32::MAX);
     Some(Holder::new(String::from_utf8_lossy(owner), depth))
 }
 
-fn milliseconds(ttl: i64) -> Duration {
+pub(crate) fn milliseconds(ttl: i64) -> Duration {
     Duration::from_millis(ttl.max(0).unsigned_abs())
 }
 
-fn immortal() -> Error {
+pub(crate) fn immortal() -> Error {
     Error::new(
         ErrorKind::Conflict,
         "a key without a time to live stands under this name, so it is no lock: choose another name or delete it",

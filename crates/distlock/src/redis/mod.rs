@@ -12,6 +12,7 @@ mod latch;
 mod leased;
 mod link;
 mod list;
+mod multi;
 mod permits;
 mod pubsub;
 mod refusal;
@@ -42,7 +43,7 @@ use crate::env::{BoxFuture, Env};
 use crate::error::Result;
 use crate::observe::Observer;
 use crate::store::{
-    Admin, Attempt, Claim, Command, Listener, Released, Reply, Snapshot, Store, What,
+    Admin, Attempt, Claim, Command, Listener, Released, Reply, Snapshot, Store, Together, What,
 };
 
 /// Locks on one Redis server. Dropping it closes all its connections.
@@ -82,9 +83,9 @@ type Renewal = (fn(&[&Claim]) -> Call, Vec<usize>);
 /// Which script renews a claim.
 fn renewal(what: What) -> fn(&[&Claim]) -> Call {
     match what {
-        // A fair lock, a fenced one and the writer's half are fields of a hash like any other.
-        What::Exclusive | What::Fenced | What::Fair { .. } | What::Write { .. } => exclusive::renew,
-        What::Read => rw::renew,
+        // A fair lock and a fenced one are fields of a hash like any other.
+        What::Exclusive | What::Fenced | What::Fair { .. } => exclusive::renew,
+        What::Read | What::Write { .. } => rw::renew,
         What::Simple => simple::renew,
         What::Permits { .. } => permits::renew,
         What::LeasedPermits { .. } => leased::renew,
@@ -170,6 +171,15 @@ impl Store for RedisStore {
                 _ => return self.release(claim).await.map(drop),
             };
             call.run(&self.links).await.map(drop)
+        })
+    }
+
+    fn acquire_all<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Result<Together>> {
+        Box::pin(async move {
+            match multi::acquire(claims) {
+                Some(call) => multi::acquired(claims, call.run(&self.links).await?),
+                None => Ok(Together::Apart),
+            }
         })
     }
 

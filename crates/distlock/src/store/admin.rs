@@ -16,13 +16,34 @@ pub enum Admin {
     Leased(LeasedOp),
     /// On a latch.
     Latch(LatchOp),
-    /// Shows a fencing token to a gate: 1 if it is not older than any seen before, else 0. Idempotent.
+    /// Shows a fencing token to a gate: 1 if it is not older than any seen before, else minus the highest seen (at least
+    /// -2^53). Idempotent.
     Fence {
         /// The token.
         token: u64,
     },
-    /// Forgets a gate: 1 if there was one. Idempotent.
+    /// Forgets a gate: 1 if there was one.
     FenceForget,
+}
+
+impl Admin {
+    /// Whether doing it twice is the same as doing it once, the answer included.
+    pub fn is_idempotent(&self) -> bool {
+        match self {
+            Admin::Permits(op) => matches!(op, PermitsOp::Available),
+            Admin::Leased(op) => matches!(
+                op,
+                LeasedOp::Available
+                    | LeasedOp::Acquired
+                    | LeasedOp::Set(_)
+                    | LeasedOp::Extend(..)
+                    | LeasedOp::Remaining(_)
+            ),
+            Admin::Latch(op) => matches!(op, LatchOp::CountDown { .. } | LatchOp::Count),
+            Admin::Fence { .. } => true,
+            Admin::FenceForget => false,
+        }
+    }
 }
 
 /// An operation on a semaphore.
@@ -39,7 +60,7 @@ pub enum PermitsOp {
     Available,
     /// Gives back permits that are held without a guard: the number left.
     Release(u32),
-    /// Removes the semaphore: 1 if there was one. Idempotent.
+    /// Removes the semaphore: 1 if there was one.
     Delete,
 }
 
@@ -63,7 +84,7 @@ pub enum LeasedOp {
     Extend(PermitId, u64),
     /// How many milliseconds this permit has left; -1 for ever, -2 if it is unknown or has expired. Idempotent.
     Remaining(PermitId),
-    /// Removes the semaphore: 1 if there was one. Idempotent.
+    /// Removes the semaphore: 1 if there was one.
     Delete,
 }
 
@@ -80,9 +101,9 @@ pub enum LatchOp {
     },
     /// The count; 0 if there is none. Idempotent.
     Count,
-    /// Sets the count whether or not there is one: what it was. 0 opens the latch. Idempotent but for the answer.
+    /// Sets the count whether or not there is one: what it was. 0 opens the latch.
     Reset(u32),
-    /// Removes the latch, which opens it: 1 if there was one. Idempotent.
+    /// Removes the latch, which opens it: 1 if there was one.
     Delete,
 }
 

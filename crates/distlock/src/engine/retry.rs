@@ -8,11 +8,11 @@ use crate::env::{Env, Moment};
 /// Doubles from [`RETRY_FIRST`] to [`RETRY_LONGEST`], each pause shortened by up to a half at random so that
 /// processes that lost the same server do not come back in step.
 #[derive(Debug, Default)]
-pub(super) struct Backoff {
+pub(super) struct Retry {
     failures: u32,
 }
 
-impl Backoff {
+impl Retry {
     /// When to try again.
     pub(super) fn next(&mut self, env: &dyn Env) -> Moment {
         let full = RETRY_FIRST.saturating_mul(1 << self.failures.min(10)).min(RETRY_LONGEST);

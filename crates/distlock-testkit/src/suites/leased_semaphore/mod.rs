@@ -1,0 +1,1 @@
+//! What `leased_semaphore` promises.

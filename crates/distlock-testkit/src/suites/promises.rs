@@ -1,0 +1,65 @@
+//! One test per promise and store.
+
+/// Has every store keep these promises of a kind; the tests are called `suite::promise::store`.
+///
+/// `promises! { mutex::exclusion: a_lock_can_be_taken … }` runs `suites::mutex::exclusion::a_lock_can_be_taken`. With `+ file`
+/// after the suite the `file:` store keeps them too.
+#[macro_export]
+macro_rules! promises {
+    ($kind:ident::$suite:ident + file: $($promise:ident)*) => {
+        mod $suite {
+            $(mod $promise {
+                $crate::promise!($kind::$suite::$promise);
+
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn file() {
+                    use $crate::suites::{Site, $kind::$suite::$promise, stand};
+                    stand(Site::File, $promise).await;
+                }
+            })*
+        }
+    };
+    ($kind:ident::$suite:ident: $($promise:ident)*) => {
+        mod $suite {
+            $(mod $promise {
+                $crate::promise!($kind::$suite::$promise);
+            })*
+        }
+    };
+}
+
+/// The tests of one promise on the stores that have every kind.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! promise {
+    ($kind:ident::$suite:ident::$promise:ident) => {
+        use $crate::Flavor;
+        use $crate::suites::{Site, stand, $kind::$suite::$promise};
+
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn memory() {
+            stand(Site::Memory, $promise).await;
+        }
+
+        /// In virtual time.
+        #[tokio::test(start_paused = true)]
+        async fn paused() {
+            stand(Site::Paused, $promise).await;
+        }
+
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn redis() {
+            stand(Site::Server(Flavor::Redis), $promise).await;
+        }
+
+        #[tokio::test]
+        async fn valkey() {
+            stand(Site::Server(Flavor::Valkey), $promise).await;
+        }
+
+        #[tokio::test]
+        async fn redis62() {
+            stand(Site::Server(Flavor::Redis62), $promise).await;
+        }
+    };
+}

@@ -1,0 +1,1 @@
+//! What `rw` promises.

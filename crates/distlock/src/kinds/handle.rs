@@ -1,0 +1,137 @@
+//! What handles of all kinds have in common: an engine, a name, and what is claimed under it.
+
+use std::sync::Arc;
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::owner::Owner;
+use crate::request::{Acquire, Member};
+use crate::store::{Admin, Kind, Snapshot, What};
+
+/// A handle is a name; making one does no I/O and cannot fail, so a bad name is reported when it is used.
+#[derive(Clone)]
+pub(crate) struct Handle {
+    pub(crate) engine: Arc<Engine>,
+    name: Result<Arc<str>>,
+    pub(crate) kind: Kind,
+}
+
+impl Handle {
+    pub(crate) fn new(engine: Arc<Engine>, name: Result<Arc<str>>, kind: Kind) -> Handle {
+        Handle { engine, name: name.map_err(|e| e.about(kind, &Arc::from(""))), kind }
+    }
+
+    pub(crate) fn acquire<G, Ending>(&self, what: What) -> Acquire<G, Ending> {
+        Acquire::new(self.engine.clone(), self.name.clone(), self.kind, what)
+    }
+
+    /// The same as one of several that are acquired together.
+    pub(crate) fn member(self, what: What) -> Member {
+        let Handle { engine, name, kind } = self;
+        Member { engine, name, kind, what, spin: None }
+    }
+
+    pub(crate) async fn force(&self, what: What) -> Result<Snapshot> {
+        let before = self.engine.force(what, self.named()?).await.map_err(|e| self.about(e))?;
+        if let Some(holder) = before.holders.first() {
+            let (name, kind, holder) = (&*before.name, self.kind.as_str(), &holder.owner);
+            tracing::warn!(target: "distlock", kind, name, %holder, "freed by force");
+        }
+        Ok(before)
+    }
+
+    pub(crate) async fn unlock(&self, what: What, owner: &Owner) -> Result<()> {
+        let released = self.engine.release_leaked(self.kind, what, self.named()?, *owner).await;
+        released.map_err(|e| self.about(e))
+    }
+
+    pub(crate) async fn inspect(&self, what: What) -> Result<Snapshot> {
+        self.engine.inspect(what, self.named()?).await.map_err(|e| self.about(e))
+    }
+
+    pub(crate) async fn admin(&self, op: Admin) -> Result<i64> {
+        self.engine.admin(self.named()?, &op).await.map_err(|e| self.about(e))
+    }
+
+    /// The full name, prefix included; empty if the name is not valid.
+    pub(crate) fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn named(&self) -> Result<&Arc<str>> {
+        self.name.as_ref().map_err(Clone::clone)
+    }
+
+    pub(crate) fn about(&self, error: Error) -> Error {
+        match &self.name {
+            Ok(name) => error.about(self.kind, name),
+            Err(_) => error,
+        }
+    }
+}
+
+/// The questions and the operator's tools that every lock of one owner at a time has.
+macro_rules! exclusive_handle {
+    ($handle:ident, $what:expr) => {
+        impl $handle {
+            /// Frees the lock whoever holds it; true if anybody did. For operators: the holder is only told.
+            ///
+            /// A holder in this process learns of it at once, one elsewhere when it renews.
+            pub async fn force_unlock(&self) -> $crate::Result<bool> {
+                Ok(self.handle.force($what).await?.is_held())
+            }
+
+            /// Frees what `owner` holds although its guard is gone, for instance after
+            /// [`Guard::leak`](crate::Guard::leak).
+            ///
+            /// # Errors
+            /// `NotHeld` if that owner does not hold it, or holds it through a guard of this process.
+            pub async fn unlock(&self, owner: &$crate::Owner) -> $crate::Result<()> {
+                self.handle.unlock($what, owner).await
+            }
+
+            /// Whether anybody holds it.
+            pub async fn is_locked(&self) -> $crate::Result<bool> {
+                Ok(self.inspect().await?.is_held())
+            }
+
+            /// Whether this owner holds it.
+            pub async fn is_held_by(&self, owner: &$crate::Owner) -> $crate::Result<bool> {
+                Ok(self.hold_count(owner).await? > 0)
+            }
+
+            /// How many times this owner holds it.
+            pub async fn hold_count(&self, owner: &$crate::Owner) -> $crate::Result<u32> {
+                Ok(self.inspect().await?.depth_of(owner))
+            }
+
+            /// How long it stays locked unless it is renewed; `None` if it is free.
+            pub async fn ttl(&self) -> $crate::Result<Option<std::time::Duration>> {
+                Ok(self.inspect().await?.ttl)
+            }
+
+            /// Who holds it, if anybody does.
+            pub async fn holder(&self) -> $crate::Result<Option<$crate::store::Holder>> {
+                Ok(self.inspect().await?.holders.into_iter().next())
+            }
+
+            /// Everything the store knows about it.
+            pub async fn inspect(&self) -> $crate::Result<$crate::store::Snapshot> {
+                self.handle.inspect($what).await
+            }
+
+            /// The full name, prefix included; empty if the name is not valid.
+            pub fn name(&self) -> &str {
+                self.handle.name()
+            }
+        }
+
+        impl std::fmt::Debug for $handle {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_tuple(stringify!($handle)).field(&self.name()).finish()
+            }
+        }
+    };
+}
+
+pub(crate) use exclusive_handle;

@@ -1,0 +1,196 @@
+//! Several locks, all or none.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::Duration;
+
+use super::Mutex;
+use crate::engine::{self, Hold, State};
+use crate::error::{Error, ErrorKind, Result};
+use crate::guard::Guard;
+use crate::request::{Acquire, Got, May, Member, Must};
+
+/// Several locks as one: all or none, over any kinds, stores and servers. Redisson's `getMultiLock`.
+///
+/// # When not
+/// When one coarser lock would do.
+///
+/// # Guarantees
+/// Whoever has the guard holds every member. Nobody waits while holding a part, so two that name the same locks in another
+/// order do not block each other for ever. Members of one store are taken in one step where the store can; otherwise
+/// stores in the order given and names sorted within a store. A lease, or the watchdog, applies to each. The guard is lost
+/// as soon as one member is.
+///
+/// # If the holder dies
+/// Each member is free when its lease ends.
+///
+/// # Cancel safety
+/// Dropping a request at any point leaves nothing held.
+///
+/// # Redisson compatibility
+/// There is nothing on the wire but the members.
+///
+/// # Examples
+/// ```
+/// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+/// # rt.block_on(async {
+/// use distlock::{Locks, MultiLock};
+///
+/// let locks = Locks::memory();
+/// let both = locks.multi(["acct:1", "acct:2"]).lock().await?;
+/// assert!(locks.mutex("acct:2").try_lock().await?.is_none());
+/// both.unlock().await?;
+///
+/// let (old, new) = (Locks::memory(), Locks::memory()); // two servers, while moving from one to the other
+/// let guard = MultiLock::new([old.mutex("k").into(), new.mutex("k").into()]).lock().await?;
+/// guard.unlock().await?;
+/// # Ok::<(), distlock::Error>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct MultiLock {
+    members: Vec<Member>,
+}
+
+impl MultiLock {
+    /// These locks as one. One that is named twice counts once.
+    pub fn new(members: impl IntoIterator<Item = Member>) -> MultiLock {
+        MultiLock { members: members.into_iter().collect() }
+    }
+
+    /// Acquires all; waits for as long as it takes, or [`wait`](Acquire::wait) says.
+    ///
+    /// # Errors
+    /// `WaitTimeout` if not all were free in time; what the first member that failed said, after all others were let go.
+    pub fn lock(&self) -> Acquire<MultiGuard, Must> {
+        Acquire::all(self.members.clone())
+    }
+
+    /// Acquires all if it can: one attempt unless [`wait`](Acquire::wait) says more. `None` if one is busy.
+    ///
+    /// # Errors
+    /// As [`lock`](MultiLock::lock), but never `WaitTimeout`.
+    pub fn try_lock(&self) -> Acquire<MultiGuard, May> {
+        Acquire::all(self.members.clone())
+    }
+}
+
+/// A hold of every member of a [`MultiLock`]. Dropping it releases all.
+#[must_use = "dropping a guard releases the locks immediately"]
+#[clippy::has_significant_drop]
+pub struct MultiGuard {
+    guards: Vec<Guard>,
+}
+
+impl From<Got> for MultiGuard {
+    fn from(got: Got) -> MultiGuard {
+        let holds = match got {
+            Got::All(holds) => holds,
+            Got::One(hold) => vec![hold],
+        };
+        MultiGuard { guards: holds.into_iter().map(|hold| Guard::from(Got::One(hold))).collect() }
+    }
+}
+
+impl MultiGuard {
+    /// The guard of each member, in the order in which they were taken.
+    pub fn guards(&self) -> &[Guard] {
+        &self.guards
+    }
+
+    /// Releases all, whatever becomes of each, and says everything that went wrong.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses the answer, not the releases.
+    ///
+    /// # Errors
+    /// The error of the member that failed; if several did, the kind of the first and the words of all.
+    pub async fn unlock(self) -> Result<()> {
+        let holds: Vec<Hold> = self.guards.into_iter().map(|guard| guard.hold).collect();
+        engine::unlock_all(holds).await
+    }
+
+    /// [`unlock`](MultiGuard::unlock) for blocking code.
+    pub fn unlock_blocking(self) -> Result<()> {
+        let Some(first) = self.guards.first() else { return Ok(()) };
+        let env = first.hold.tenure.engine.env.clone();
+        engine::block_on(&*env, Box::pin(self.unlock()))
+    }
+
+    /// Ends when one of the members is lost. Never ends if they are released.
+    pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut all: Vec<Pin<Box<dyn Future<Output = ()> + Send>>> = Vec::new();
+        for guard in &self.guards {
+            all.push(Box::pin(guard.lost()));
+        }
+        poll_fn(move |cx| match all.iter_mut().any(|lost| lost.as_mut().poll(cx).is_ready()) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+    }
+
+    /// Whether one of the members is lost.
+    pub fn is_lost(&self) -> bool {
+        self.state() == State::Lost
+    }
+
+    /// The worst of the members' states.
+    pub fn state(&self) -> State {
+        let worse = |worst, guard: &Guard| match (worst, guard.state()) {
+            (State::Lost, _) | (_, State::Lost) => State::Lost,
+            (State::Suspect, _) | (_, State::Suspect) => State::Suspect,
+            _ => State::Held,
+        };
+        self.guards.iter().fold(State::Held, worse)
+    }
+
+    /// How long all are surely held if nobody renews them; zero once one is lost.
+    pub fn remaining(&self) -> Duration {
+        self.guards.iter().map(Guard::remaining).min().unwrap_or(Duration::MAX)
+    }
+
+    /// Makes every member last at least `lease` from now; never shortens one.
+    ///
+    /// # Errors
+    /// As [`Guard::extend`], for the first member that fails.
+    pub async fn extend(&self, lease: Duration) -> Result<()> {
+        for guard in &self.guards {
+            guard.extend(lease).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs `work` while all are held and drops it when one is lost.
+    ///
+    /// # Errors
+    /// `Lost`; what `work` had done by then, it has done.
+    pub async fn while_held<F: Future>(&self, work: F) -> Result<F::Output> {
+        let mut work = pin!(work);
+        let mut lost = pin!(self.lost());
+        let error = || Error::new(ErrorKind::Lost, "one of the locks was lost");
+        poll_fn(|cx| {
+            if lost.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Err(error()));
+            }
+            match work.as_mut().poll(cx) {
+                Poll::Ready(_) if self.is_lost() => Poll::Ready(Err(error())),
+                done => done.map(Ok),
+            }
+        })
+        .await
+    }
+}
+
+impl fmt::Debug for MultiGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("MultiGuard").field(&self.guards).finish()
+    }
+}
+
+impl From<Mutex> for Member {
+    fn from(mutex: Mutex) -> Member {
+        mutex.member()
+    }
+}

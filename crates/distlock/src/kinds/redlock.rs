@@ -1,0 +1,111 @@
+//! A majority of independent servers.
+
+use std::sync::Arc;
+
+use super::handle::{Handle, exclusive_handle};
+use crate::error::{Error, ErrorKind, Result};
+use crate::guard::Guard;
+use crate::locks::Locks;
+use crate::request::{Acquire, May, Member, Must};
+use crate::store::{Kind, What};
+
+/// One owner at a time, as a majority of independent servers see it: Redisson's `RedissonRedLock`.
+///
+/// Each node is a `Locks` of its own, on a server that shares nothing with the others: no replication between them, no common
+/// disk.
+///
+/// # When not
+/// When one server, with or without replicas, is good enough: that is simpler and faster. When a loss must be impossible:
+/// then the resource must check a fencing token, which a majority cannot number.
+///
+/// # Guarantees
+/// At most one owner is inside while a majority of the servers keep their memory and clocks differ in rate by less than one
+/// per cent. A minority that is down, slow or refuses does not matter. A server that comes back empty gets the hold back
+/// with the next renewal, as long as a majority still has it; a server that comes back empty *during* a hold without
+/// renewal can, together with others that never had the hold, make a second majority: keep restarted servers out for longer
+/// than the longest lease.
+///
+/// # If the holder dies
+/// The lock is free when its lease has ended on a majority.
+///
+/// # Redisson compatibility
+/// On each server it is the hash of a plain lock.
+///
+/// # Examples
+/// ```
+/// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+/// # rt.block_on(async {
+/// use std::time::Duration;
+/// use distlock::{Locks, RedLock};
+///
+/// let nodes = [Locks::memory(), Locks::memory(), Locks::memory()]; // as a rule: three or five servers
+/// let ledger = RedLock::new("ledger", &nodes);
+/// let guard = ledger.lock().wait(Duration::from_secs(1)).lease(Duration::from_secs(8)).await?;
+/// assert!(ledger.try_lock().await?.is_none());
+/// guard.unlock().await?;
+/// # Ok::<(), distlock::Error>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct RedLock {
+    handle: Handle,
+}
+
+exclusive_handle!(RedLock, What::Exclusive);
+
+impl RedLock {
+    /// The lock with this name on a majority of these servers.
+    pub fn new(name: impl AsRef<str>, nodes: &[Locks]) -> RedLock {
+        let (engine, name) = match Locks::majority_of(nodes) {
+            Ok(all) => (all.engine(), all.full_name(name.as_ref())),
+            // Reported when it is used, as bad names are.
+            Err(e) => (Locks::memory().engine(), Err(e)),
+        };
+        RedLock { handle: Handle::new(engine, name, Kind::Redlock) }
+    }
+
+    /// Acquires; waits for as long as it takes, or [`wait`](Acquire::wait) says.
+    ///
+    /// # Cancel safety
+    /// Dropping the future at any point leaves nothing behind on any server that can be reached.
+    ///
+    /// # Errors
+    /// `NoQuorum` if too few servers answer, with what each of them said; `WaitTimeout` if the lock stayed busy; `Config` if
+    /// the nodes are not different servers; the rest as [`Mutex::lock`](crate::Mutex::lock).
+    pub fn lock(&self) -> Acquire<Guard, Must> {
+        self.handle.acquire(What::Exclusive)
+    }
+
+    /// Acquires if it can: one attempt unless [`wait`](Acquire::wait) says more. `None` if the lock is busy.
+    ///
+    /// # Errors
+    /// As [`lock`](RedLock::lock), but never `WaitTimeout`.
+    pub fn try_lock(&self) -> Acquire<Guard, May> {
+        self.handle.acquire(What::Exclusive)
+    }
+}
+
+impl From<RedLock> for Member {
+    fn from(lock: RedLock) -> Member {
+        lock.handle.member(What::Exclusive)
+    }
+}
+
+/// The nodes as one `Locks`, if they can be.
+pub(crate) fn check(nodes: &[Locks]) -> Result<()> {
+    let wrong = |text: String| Err(Error::new(ErrorKind::Config, text));
+    let Some(first) = nodes.first() else {
+        return wrong("a majority of no servers: name at least one".to_owned());
+    };
+    for (at, node) in nodes.iter().enumerate() {
+        if node.prefix() != first.prefix() {
+            return wrong("the nodes have different prefixes".to_owned());
+        }
+        let same =
+            |other: &&Locks| Arc::ptr_eq(&other.engine(), &node.engine()) || node.is_at(other);
+        if let Some(twice) = nodes[..at].iter().find(same) {
+            return wrong(format!("{twice:?} is there twice: a majority needs different servers"));
+        }
+    }
+    Ok(())
+}
