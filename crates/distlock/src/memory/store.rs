@@ -69,7 +69,12 @@ impl MemoryStore {
         let mut before = None;
         let step = |entry: Option<M>, around: &dyn Around| {
             before = entry.as_ref().map(|entry| entry.view(name, now));
-            M::force(entry, what, now, around)
+            let step = M::force(entry, what, now, around);
+            // Still held: it is held in another way than was to be freed.
+            if step.entry.as_ref().is_some_and(|after| after.view(name, now).is_held()) {
+                before = None;
+            }
+            step
         };
         self.table.step(&Arc::from(name), now, step)?;
         Ok(before.unwrap_or_else(|| Snapshot::free(name)))
