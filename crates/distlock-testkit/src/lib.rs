@@ -5,6 +5,7 @@
 //! * [`process`]: workers in processes of their own, so that `kill -9` and `SIGSTOP` are real.
 //! * [`leak`]: nothing may be left behind.
 //! * [`cancel`]: futures that are dropped at a moment of the test's choice.
+//! * [`service`]: a small service over a real database, to put locks around.
 //! * [`suites`]: the promises of each kind of lock, for every store to keep.
 //!
 //! This crate is test code: what goes wrong in it panics, with a message for the person who reads
@@ -15,6 +16,7 @@ pub mod leak;
 pub mod process;
 pub mod proxy;
 pub mod server;
+pub mod service;
 pub mod suites;
 
 mod port;
