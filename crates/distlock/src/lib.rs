@@ -55,8 +55,8 @@ pub use engine::State;
 pub use error::{Error, ErrorKind, Result};
 pub use guard::{FencedGuard, Guard, Permits, ReadGuard, WriteGuard};
 pub use kinds::{
-    Fair, Fenced, Latch, LeasedSemaphore, MultiGuard, MultiLock, Mutex, RedLock, Rw, Semaphore,
-    Simple, Spin,
+    Fair, FenceGate, Fenced, Latch, LeasedSemaphore, MultiGuard, MultiLock, Mutex, RedLock, Rw,
+    Semaphore, Simple, Spin, StoredFenceGate,
 };
 pub use locks::{Builder, Locks};
 pub use observe::{Event, Observer, Subject, Tracing};

@@ -26,7 +26,7 @@ pub enum May {}
 
 /// What a request gives.
 #[derive(Debug)]
-pub enum Got {
+pub(crate) enum Got {
     /// One hold.
     One(Hold),
     /// A hold of each of several locks.

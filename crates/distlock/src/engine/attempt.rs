@@ -199,7 +199,9 @@ pub(super) async fn reenter(
     };
     let mut retry = Retry::default();
     loop {
+        // What this level asks for: it may be numbered although the outer one is not.
         let claim = tenure.claim(tenure.at_least(ask.lease(&engine)), depth);
+        let claim = Claim { what: ask.what, ..claim };
         engine.observe(ask.kind, &tenure.lane.name, Event::Attempted);
         let sent = engine.env.now();
         match engine.store.acquire(&claim).await {

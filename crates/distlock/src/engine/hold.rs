@@ -146,6 +146,8 @@ pub(crate) struct Tenure {
     pub(crate) what: What,
     pub(crate) owner: Owner,
     pub(crate) vitals: Arc<Vitals>,
+    /// The newest fencing token; 0 for kinds that have none.
+    token: AtomicU64,
     /// The lease that the present hold asks for when it passes to this tenure.
     pub(super) lease: Duration,
     /// When the watchdog renews it next; [`Moment::NEVER`] if it does not.
@@ -175,6 +177,7 @@ impl Tenure {
             what,
             owner,
             vitals: Arc::new(Vitals::new(life)),
+            token: AtomicU64::new(0),
             lease,
             renew_at: AtomicU64::new(Moment::NEVER.as_nanos()),
             slot: AtomicUsize::new(usize::MAX),
@@ -190,6 +193,10 @@ impl Tenure {
 
     fn period(&self) -> Duration {
         self.engine.watchdog_timeout / config::RENEWALS_PER_TIMEOUT
+    }
+
+    pub(crate) fn token(&self) -> u64 {
+        self.token.load(Ordering::Acquire)
     }
 
     pub(crate) fn name(&self) -> &Arc<str> {
@@ -296,28 +303,28 @@ impl Tenure {
 
 /// One level of a tenure. Whoever has it holds the lock; dropping it lets go, wherever that happens.
 #[derive(Debug)]
-pub struct Hold {
+pub(crate) struct Hold {
     pub(crate) tenure: Arc<Tenure>,
     /// Whether this level asked for the watchdog.
     pub(super) watched: bool,
-    /// The fencing token of this level, for kinds that have one.
-    pub(crate) token: Option<u64>,
     armed: bool,
 }
 
 impl Hold {
     pub(super) fn new(tenure: Arc<Tenure>, watched: bool) -> Hold {
-        Hold { tenure, watched, token: None, armed: true }
+        Hold { tenure, watched, armed: true }
     }
 
     /// Of something that cannot be held, such as the openness of a latch.
     pub(super) fn of_nothing(tenure: Arc<Tenure>) -> Hold {
         tenure.finish();
-        Hold { tenure, watched: false, token: None, armed: false }
+        Hold { tenure, watched: false, armed: false }
     }
 
-    pub(super) fn with_token(mut self, token: Option<u64>) -> Hold {
-        self.token = token;
+    /// The same, numbered. All guards of one stay have the newest number: an inner one must not leave the outer one's work
+    /// to be refused.
+    pub(super) fn with_token(self, token: Option<u64>) -> Hold {
+        self.tenure.token.fetch_max(token.unwrap_or_default(), Ordering::AcqRel);
         self
     }
 

@@ -3,5 +3,10 @@
 mod claims;
 mod connections;
 mod differential;
+mod fenced;
+mod guarded;
+mod permits;
+mod rw;
 mod server;
+mod simple;
 mod subscriptions;

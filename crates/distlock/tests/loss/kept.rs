@@ -59,7 +59,7 @@ async fn a_process_whose_runtime_is_blocked_keeps_its_lock_from_others() {
 async fn redisson_7272_nothing_is_renewed_after_unlock_has_returned() {
     let server = Server::redis().await;
     let proxy = Proxy::start(server.addr()).await;
-    let (locks, log) = connect(&proxy.url(), Duration::from_millis(600)).await;
+    let (locks, log) = connect(&proxy.url(), Duration::from_millis(1800)).await;
     let released: Arc<Mutex<HashSet<Vec<u8>>>> = Arc::default();
     let seen = released.clone();
     let late = proxy.watch(Match::command("EVALSHA").and(Match::by(move |request| {
@@ -72,8 +72,8 @@ async fn redisson_7272_nothing_is_renewed_after_unlock_has_returned() {
             tokio::spawn(async move {
                 let name = format!("race-{i}");
                 let guard = locks.mutex(&name).lock().await.unwrap();
-                // Around the first renewal, which is due after 200 ms.
-                tokio::time::sleep(Duration::from_millis(150 + i % 100)).await;
+                // Around the first renewal, which is due after 600 ms.
+                tokio::time::sleep(Duration::from_millis(550 + i % 100)).await;
                 guard.unlock().await.unwrap();
                 released.lock().unwrap().insert(name.into_bytes());
             })
@@ -84,7 +84,7 @@ async fn redisson_7272_nothing_is_renewed_after_unlock_has_returned() {
     }
     assert!(log.events().iter().any(|(.., event)| *event == Event::Renewed), "no race");
     // Longer than a renewal's period: what is to come has come.
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    tokio::time::sleep(Duration::from_millis(700)).await;
     assert_eq!(late.hits(), 0);
     assert_clean(&server, "race").await;
 }
