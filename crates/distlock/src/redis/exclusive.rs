@@ -1,6 +1,6 @@
 //! One owner at a time, counted: claims as script calls, replies as answers. The same as `store/state/exclusive.rs`.
 
-use std::sync::{Arc, Once};
+use std::sync::Once;
 use std::time::Duration;
 
 use redis::Value;
@@ -9,20 +9,16 @@ use super::call::{Call, Script};
 use super::refusal::{self, nonsense};
 use super::wire::{self, Text, millis};
 use crate::error::{Error, ErrorKind, Result};
-use crate::store::{Attempt, Claim, Holder, Released, Snapshot, What};
+use crate::store::{Attempt, Claim, Holder, Released, Snapshot};
 
 static ACQUIRE: Script = Script::new(include_str!("scripts/exclusive_acquire.lua"));
 static RELEASE: Script = Script::new(include_str!("scripts/exclusive_release.lua"));
 static RENEW: Script = Script::new(include_str!("scripts/exclusive_renew.lua"));
 static INSPECT: Script = Script::new(include_str!("scripts/exclusive_inspect.lua"));
 static FORCE: Script = Script::new(include_str!("scripts/exclusive_force.lua"));
-static LIST: Script = Script::new(include_str!("scripts/exclusive_list.lua"));
 
 /// A uuid, a colon and a number; a little more than most need.
-const OWNER_BYTES: usize = 48;
-
-/// An exclusive lock has one holder; a hash with more fields than this is somebody's data.
-const MOST_FIELDS: usize = 16;
+pub(crate) const OWNER_BYTES: usize = 48;
 
 pub(crate) fn acquire(claim: &Claim) -> Call {
     let bytes = claim.name.len() + 2 * OWNER_BYTES + 24;
@@ -90,11 +86,7 @@ pub(crate) fn renew(claims: &[&Claim]) -> Call {
         call = call.arg(&*claim.name);
     }
     for claim in claims {
-        call = match claim.what {
-            What::Write { .. } => call.arg(Text(wire::writer(claim.owner))),
-            _ => call.arg(Text(claim.owner)),
-        };
-        call = call.arg(millis(claim.lease));
+        call = call.arg(Text(claim.owner)).arg(millis(claim.lease));
     }
     call
 }
@@ -154,36 +146,7 @@ pub(crate) fn snapshot(name: &str, reply: Value) -> Result<Snapshot> {
     }
 }
 
-pub(crate) fn list(names: &[Arc<str>]) -> Call {
-    let bytes = names.iter().map(|name| name.len()).sum::<usize>() + 8;
-    let mut call = Call::new(&LIST, names.len(), 1, bytes);
-    for name in names {
-        call = call.arg(&**name);
-    }
-    call.arg(MOST_FIELDS)
-}
-
-/// The locks among `names`: hashes with a time to live and nothing but owners in them.
-pub(crate) fn listed(names: &[Arc<str>], reply: Value) -> Result<Vec<Snapshot>> {
-    let answers = match reply {
-        Value::Array(answers) if answers.len() == names.len() => answers,
-        other => return Err(nonsense("a listing", &other)),
-    };
-    let mut locks = Vec::new();
-    for (name, answer) in names.iter().zip(answers) {
-        let Ok((ttl, fields)) = parts(answer) else { continue };
-        let holders: Option<Vec<Holder>> = fields
-            .chunks_exact(2)
-            .map(|pair| holder(pair).filter(|holder| wire::is_owner(&holder.owner)))
-            .collect();
-        if let Some(holders) = holders.filter(|holders| !holders.is_empty() && ttl >= 0) {
-            locks.push(Snapshot::held(name.clone(), holders, milliseconds(ttl)));
-        }
-    }
-    Ok(locks)
-}
-
-fn parts(reply: Value) -> std::result::Result<(i64, Vec<Value>), Value> {
+pub(super) fn parts(reply: Value) -> std::result::Result<(i64, Vec<Value>), Value> {
     match reply {
         Value::Array(mut parts) => match (parts.pop(), parts.pop()) {
             (Some(Value::Array(fields)), Some(Value::Int(ttl))) => Ok((ttl, fields)),
@@ -193,7 +156,7 @@ fn parts(reply: Value) -> std::result::Result<(i64, Vec<Value>), Value> {
     }
 }
 
-fn holder(pair: &[Value]) -> Option<Holder> {
+pub(super) fn holder(pair: &[Value]) -> Option<Holder> {
     let [Value::BulkString(owner), Value::BulkString(depth)] = pair else { return None };
     let depth: i64 = std::str::from_utf8(depth).ok()?.parse().ok()?;
     let depth = u32::try_from(depth.max(0)).unwrap_or(u32::MAX);

@@ -83,9 +83,9 @@ type Renewal = (fn(&[&Claim]) -> Call, Vec<usize>);
 /// Which script renews a claim.
 fn renewal(what: What) -> fn(&[&Claim]) -> Call {
     match what {
-        // A fair lock, a fenced one and the writer's half are fields of a hash like any other.
-        What::Exclusive | What::Fenced | What::Fair { .. } | What::Write { .. } => exclusive::renew,
-        What::Read => rw::renew,
+        // A fair lock and a fenced one are fields of a hash like any other.
+        What::Exclusive | What::Fenced | What::Fair { .. } => exclusive::renew,
+        What::Read | What::Write { .. } => rw::renew,
         What::Simple => simple::renew,
         What::Permits { .. } => permits::renew,
         What::LeasedPermits { .. } => leased::renew,

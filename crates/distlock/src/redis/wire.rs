@@ -8,7 +8,8 @@
 //! | fair: the queue, a list of owners, first in line first | `redisson_lock_queue:{L}` | `redisson_lock_queue:x{t}y` |
 //! | fair: until when each keeps its place, a sorted set of owners by epoch milliseconds | `redisson_lock_timeout:{L}` | `redisson_lock_timeout:x{t}y` |
 //! | fenced: the last token | `redisson_lock_token:{L}` | `redisson_lock_token:x{t}y` |
-//! | rw: channel of both halves | `redisson_rwlock:{L}` | `redisson_rwlock:x{t}y` |
+//! | rw: lock: a hash `{mode: read, owner: depth, …}` or `{mode: write, owner:write: depth}`, the writer's reads in it like a reader's | `L` | `x{t}y` |
+//! | rw: channel of both halves; ours are `0` when the last reader leaves, `1` when a writer does | `redisson_rwlock:{L}` | `redisson_rwlock:x{t}y` |
 //! | rw: one read hold, the n-th of its owner | `{L}:owner:rwlock_timeout:n` | `x{t}y:owner:rwlock_timeout:n` |
 //! | rw: the writer that readers wait behind; ours alone | `{L}:distlock_writer` | `x{t}y:distlock_writer` |
 //! | semaphores: permits left, a number | `L` | `x{t}y` |
@@ -62,19 +63,6 @@ pub(crate) fn rw_channel(name: &str) -> Prefixed<'_> {
 /// What the key of each read hold begins with: `owner:rwlock_timeout:n` follows.
 pub(crate) fn read_holds(name: &str) -> Suffixed<'_> {
     Suffixed { name, suffix: "" }
-}
-
-/// The field of an owner that writes.
-pub(crate) fn writer(owner: Owner) -> impl fmt::Display {
-    Writer(owner)
-}
-
-struct Writer(Owner);
-
-impl fmt::Display for Writer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:write", self.0)
-    }
 }
 
 /// The writer that the readers of `name` wait behind.

@@ -16,7 +16,8 @@ pub enum Admin {
     Leased(LeasedOp),
     /// On a latch.
     Latch(LatchOp),
-    /// Shows a fencing token to a gate: 1 if it is not older than any seen before, else 0. Idempotent.
+    /// Shows a fencing token to a gate: 1 if it is not older than any seen before, else minus the highest seen (at least
+    /// -2^53). Idempotent.
     Fence {
         /// The token.
         token: u64,
