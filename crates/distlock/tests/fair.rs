@@ -27,3 +27,24 @@ promises! {
     sixteen_processes_in_a_loop_never_meet
     a_request_dropped_at_any_poll_leaves_nothing
 }
+
+promises! {
+    fair::order:
+    waiters_get_in_in_the_order_in_which_they_came
+    five_hundred_waiters_keep_their_order
+    whoever_waits_gets_in_as_each_lease_ends
+    a_single_try_overtakes_nobody
+    re_entry_does_not_wait_in_line
+    force_lets_the_first_in_line_in
+    a_mutex_of_the_same_name_excludes
+}
+
+promises! {
+    fair::places:
+    a_waiter_keeps_its_place_for_longer_than_its_patience
+    a_wait_that_ran_out_delays_nobody
+    whoever_leaves_leaves_no_place_behind
+    a_call_that_nobody_used_is_passed_on
+    a_request_dropped_at_any_poll_leaves_no_place
+    closing_ends_every_wait
+}

@@ -2,3 +2,6 @@
 
 pub mod basics;
 pub mod crowds;
+mod line;
+pub mod order;
+pub mod places;

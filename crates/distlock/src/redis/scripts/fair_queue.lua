@@ -89,3 +89,12 @@ local function call_next(now, channel)
   cut(absent, now + GRACE, now)
   return type(heard) == 'table' and -3 or heard
 end
+
+-- The lock is held, and another one may be first in line than before. It learns that when it asks next, unless the lock may
+-- be free before.
+local function tell_first(ttl, channel)
+  local first = ttl < RECHECK and redis.call('lindex', queue, 0)
+  if first then
+    redis.pcall('publish', channel .. ':' .. first, '0')
+  end
+end
