@@ -108,7 +108,7 @@ promises_of_a_server! {
 promises_of_a_server! {
     deaths:
     five_killed_processes_cost_the_next_a_second
-    whoever_is_killed_when_its_turn_comes_costs_seconds
+    whoever_is_killed_when_its_turn_comes_costs_two_or_three
     a_holder_that_dies_with_the_first_in_line_costs_its_lease_and_seconds
     what_the_dead_left_is_cleared_away
     a_waiter_that_is_cut_off_costs_seconds

@@ -103,5 +103,7 @@ if not queued then
     redis.call('zrem', timeouts, owner)
     return pushed
   end
+  queued = pushed - 1
 end
-return math.min(rest, math.max(RECHECK_LEAST, math.min(RECHECK, math.floor(patience / 2))))
+local recheck = queued < NEAR and RECHECK_NEAR or RECHECK
+return math.min(rest, math.max(RECHECK_LEAST, math.min(recheck, math.floor(patience / 2))))

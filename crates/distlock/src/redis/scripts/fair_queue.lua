@@ -1,9 +1,9 @@
 -- What the scripts of a fair lock share; each of them follows on this.
 -- KEYS  1 the lock   2 the queue   3 the timeouts
 -- The numbers are those of store/state/fair.rs, in ms.
-local RECHECK, RECHECK_LEAST, LATER = 5000, 100, 2000
+local RECHECK, RECHECK_NEAR, RECHECK_LEAST, LATER = 5000, 1500, 100, 2000
 local GRACE, ABSENCE, LEAST = 1000, 5000, 5000
-local WALK = 128
+local NEAR, WALK = 8, 128
 
 local lock, queue, timeouts = KEYS[1], KEYS[2], KEYS[3]
 

@@ -15,6 +15,12 @@ use crate::store::{Attempt, Claim, Released, Snapshot, What};
 /// The longest that a waiter rests before it asks again. A lost call costs as much.
 pub const RECHECK: Duration = Duration::from_secs(5);
 
+/// The same for the first few in line: if whoever was called dies at that moment, it is they who find out.
+pub const RECHECK_NEAR: Duration = Duration::from_millis(1500);
+
+/// How many these are.
+pub const NEAR: usize = 8;
+
 /// A waiter with little patience asks more often than that, lest its place be given away; but not more often than this.
 pub const RECHECK_LEAST: Duration = Duration::from_millis(100);
 
@@ -190,11 +196,15 @@ impl Entry {
             rest += if patience.is_some() { LATER } else { Duration::ZERO };
         }
         if patience.is_some() {
+            let recheck = match queued.unwrap_or(self.queue.len()) < NEAR {
+                true => RECHECK_NEAR,
+                false => RECHECK,
+            };
+            rest = rest.min(recheck.min(wait / 2).max(RECHECK_LEAST));
             if queued.is_none() {
                 let last = self.queue.last().map_or(now, |place| place.until).max(now.after(ttl));
                 self.queue.push(Place { owner: me, until: last.after(wait) });
             }
-            rest = rest.min(RECHECK.min(wait / 2).max(RECHECK_LEAST));
         }
         self.with(Attempt::Busy { ttl: rest }, wake)
     }
