@@ -1,4 +1,4 @@
-//! The servers that the tests run against: found where they are, installed where they are not.
+//! The servers that the tests run against, and other clients: found where they are, installed where they are not.
 
 use std::env;
 use std::fs;
@@ -21,6 +21,8 @@ struct Found {
     title: &'static str,
     variable: &'static str,
     path: PathBuf,
+    /// What makes it tell its version.
+    asked: &'static [&'static str],
 }
 
 /// A server that comes in a Python wheel.
@@ -32,6 +34,11 @@ struct Wheel {
     program: &'static str,
     on_path: bool,
 }
+
+/// Says which Python has the package `redis`: the tests of the `simple` kind lock against it.
+const REDIS_PY: &str = "DISTLOCK_REDIS_PY";
+/// What tells the package's version, or fails where it is not installed.
+const ITS_VERSION: &[&str] = &["-c", "import redis.lock; print(redis.__version__)"];
 
 const WHEELS: [Wheel; 2] = [
     Wheel {
@@ -70,6 +77,15 @@ pub(crate) fn ensure(target_dir: &Path) -> Result<Servers, String> {
             Err(why) => servers.skip(wheel.title, &why),
         }
     }
+    match redis_py(target_dir) {
+        Ok(path) => servers.found.push(Found {
+            title: "redis-py",
+            variable: REDIS_PY,
+            path,
+            asked: ITS_VERSION,
+        }),
+        Err(why) => servers.skip("redis-py", &why),
+    }
     Ok(servers)
 }
 
@@ -87,14 +103,14 @@ impl Servers {
     /// A line for each server.
     pub(crate) fn summary(&self) -> Vec<String> {
         let found = self.found.iter().map(|found| {
-            let version = version(&found.path).unwrap_or_default();
+            let version = says(&found.path, found.asked).unwrap_or_default();
             format!("tested against {}: {version}", found.title)
         });
         found.chain(self.skipped.iter().cloned()).collect()
     }
 
     fn add(&mut self, title: &'static str, variable: &'static str, path: PathBuf) {
-        self.found.push(Found { title, variable, path });
+        self.found.push(Found { title, variable, path, asked: &["--version"] });
     }
 
     fn skip(&mut self, title: &str, why: &str) {
@@ -196,13 +212,39 @@ impl Wheel {
     }
 }
 
+/// A Python with the package `redis`: the system's if it has it, else one of the tests' own.
+fn redis_py(target_dir: &Path) -> Result<PathBuf, String> {
+    let known = named_by(REDIS_PY).or_else(|| on_path("python3"));
+    if let Some(python) = known.filter(|python| says(python, ITS_VERSION).is_ok()) {
+        return Ok(python);
+    }
+    let dir = target_dir.join("servers").join("redis-py");
+    let own = dir.join("bin").join("python");
+    if says(&own, ITS_VERSION).is_ok() {
+        return Ok(own);
+    }
+    eprintln!("xtask: fetching redis-py");
+    // Left over from a try that was interrupted.
+    let _ = fs::remove_dir_all(&dir);
+    python(&["-m", "venv"], &[&dir])?;
+    let mut pip = Command::new(&own);
+    pip.args(["-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]);
+    capture(pip.arg("redis>=5"))?;
+    says(&own, ITS_VERSION)?;
+    Ok(own)
+}
+
 fn python(args: &[&str], paths: &[&Path]) -> Result<(), String> {
     capture(Command::new("python3").args(args).args(paths)).map(drop)
 }
 
 /// What `--version` says; an error when the program does not run here.
 fn version(program: &Path) -> Result<String, String> {
-    capture(Command::new(program).arg("--version"))
+    says(program, &["--version"])
+}
+
+fn says(program: &Path, args: &[&str]) -> Result<String, String> {
+    capture(Command::new(program).args(args))
 }
 
 fn named_by(variable: &str) -> Option<PathBuf> {

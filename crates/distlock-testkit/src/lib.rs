@@ -3,8 +3,10 @@
 //! * [`server`]: a Redis or Valkey of its own for a test, started, frozen, killed, restarted.
 //! * [`proxy`]: a TCP proxy that loses, delays and cuts at exactly the command a test names.
 //! * [`process`]: workers in processes of their own, so that `kill -9` and `SIGSTOP` are real.
+//! * [`mod@redis_py`]: another client's lock, to share names with.
 //! * [`leak`]: nothing may be left behind.
 //! * [`cancel`]: futures that are dropped at a moment of the test's choice.
+//! * [`service`]: a small service over a real database, to put locks around.
 //! * [`suites`]: the promises of each kind of lock, for every store to keep.
 //!
 //! This crate is test code: what goes wrong in it panics, with a message for the person who reads
@@ -14,7 +16,9 @@ pub mod cancel;
 pub mod leak;
 pub mod process;
 pub mod proxy;
+pub mod redis_py;
 pub mod server;
+pub mod service;
 pub mod suites;
 
 mod port;
@@ -24,4 +28,5 @@ mod spawn;
 pub use leak::assert_clean;
 pub use process::{Worker, worker};
 pub use proxy::{Match, Proxy};
+pub use redis_py::redis_py;
 pub use server::{Flavor, Server, Tls};

@@ -24,6 +24,7 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Builder {
     name: String,
+    program: Option<PathBuf>,
     args: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
 }
@@ -39,7 +40,12 @@ pub struct Worker {
 
 /// The worker of that name: a program in this crate's `src/bin`.
 pub fn worker(name: impl Into<String>) -> Builder {
-    Builder { name: name.into(), args: Vec::new(), env: Vec::new() }
+    Builder { name: name.into(), program: None, args: Vec::new(), env: Vec::new() }
+}
+
+/// A program of somebody else's that speaks as workers do.
+pub fn foreign(name: impl Into<String>, program: impl Into<PathBuf>) -> Builder {
+    Builder { program: Some(program.into()), ..worker(name) }
 }
 
 impl Builder {
@@ -63,8 +69,9 @@ impl Builder {
     /// When it cannot be built or started.
     pub async fn start(self) -> Worker {
         let name = self.name.clone();
-        let program = tokio::task::spawn_blocking(move || program(&name)).await;
-        let program = program.expect("the worker can be built");
+        let known = self.program;
+        let find = move || known.unwrap_or_else(|| program(&name));
+        let program = tokio::task::spawn_blocking(find).await.expect("the worker can be built");
         let mut command = spawn::command(&program);
         command.args(&self.args).envs(self.env).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = spawn::spawn(command).expect("a program just built can be started");

@@ -30,6 +30,7 @@
 //! that long: use it when the work must not.
 //!
 #![doc = include_str!("../../../docs/guarantees.md")]
+#![doc = include_str!("../../../docs/fencing.md")]
 
 mod backoff;
 mod config;
@@ -55,8 +56,8 @@ pub use engine::State;
 pub use error::{Error, ErrorKind, Result};
 pub use guard::{FencedGuard, Guard, Permits, ReadGuard, WriteGuard};
 pub use kinds::{
-    Fair, Fenced, Latch, LeasedSemaphore, MultiGuard, MultiLock, Mutex, RedLock, Rw, Semaphore,
-    Simple, Spin,
+    Fair, FenceGate, Fenced, Latch, LeasedSemaphore, MultiGuard, MultiLock, Mutex, RedLock, Rw,
+    Semaphore, Simple, Spin, StoredFenceGate,
 };
 pub use locks::{Builder, Locks};
 pub use observe::{Event, Observer, Subject, Tracing};

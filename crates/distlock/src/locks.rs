@@ -12,7 +12,8 @@ use crate::engine::{self, Engine};
 use crate::env::{Env, System};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kinds::{
-    self, Fair, Fenced, Latch, LeasedSemaphore, MultiLock, Rw, Semaphore, Simple, Spin, check_nodes,
+    self, Fair, Fenced, Latch, LeasedSemaphore, MultiLock, Rw, Semaphore, Simple, Spin,
+    StoredFenceGate, check_nodes,
 };
 use crate::memory::MemoryStore;
 use crate::observe::{Observer, Tracing};
@@ -93,6 +94,11 @@ impl Locks {
     /// The lock with this name: one owner at a time, each acquisition with a higher number.
     pub fn fenced(&self, name: impl AsRef<str>) -> Fenced {
         Fenced::new(self.engine.clone(), self.full_name(name.as_ref()))
+    }
+
+    /// The gate with this name, which refuses fencing tokens older than the newest it has seen.
+    pub fn fence_gate(&self, name: impl AsRef<str>) -> StoredFenceGate {
+        StoredFenceGate::new(self.engine.clone(), self.full_name(name.as_ref()))
     }
 
     /// The lock with this name: one owner at a time; those who wait poll.

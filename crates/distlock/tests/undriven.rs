@@ -7,7 +7,7 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use distlock::Locks;
-use distlock_testkit::{Flavor, Server, assert_clean};
+use distlock_testkit::{Flavor, Proxy, Server, assert_clean};
 use tokio::runtime::{Builder, Runtime};
 
 fn undriven() -> Runtime {
@@ -88,4 +88,22 @@ fn an_acquisition_abandoned_with_its_runtime_falls_back_by_itself() {
         soon(|| is_free(&server, "k"), "nothing stays behind");
     }
     undriven().block_on(assert_clean(&server, "k"));
+}
+
+/// A single try under a named owner waits for somebody else's attempt on the lock; it must not keep the only thread busy
+/// meanwhile, or that attempt never ends.
+#[tokio::test]
+async fn a_named_owners_try_beside_an_attempt_lets_it_end() {
+    let server = Server::redis().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let locks = Locks::connect(&proxy.url()).await.unwrap();
+    locks.mutex("warm").lock().await.unwrap().unlock().await.unwrap();
+    proxy.latency(Duration::from_millis(20));
+    let me = locks.owner();
+    let other = locks.mutex("k");
+    let first = tokio::spawn(async move { other.lock().await });
+    tokio::task::yield_now().await; // its attempt is on its way
+    let refused = locks.mutex("k").try_lock().owner(&me).await.unwrap();
+    assert!(refused.is_none());
+    first.await.unwrap().unwrap().unlock().await.unwrap();
 }

@@ -36,6 +36,7 @@ pub(crate) use acquire::{Acquiring, Ask, Wait};
 pub(crate) use detach::Detached;
 pub(crate) use hold::Hold;
 pub use hold::State;
+pub(crate) use hold::Tenure;
 pub(crate) use multi::{acquire_all, unlock_all};
 pub(crate) use release::lost;
 pub(crate) use release::unlock;
@@ -57,7 +58,6 @@ use crate::store::{Admin, Kind, Mode, PermitId, Released, Snapshot, Store, What}
 
 use alarm::Alarm;
 use drive::Drivers;
-use hold::Tenure;
 use lanes::{LaneRef, Lanes};
 use watchdog::Watchdog;
 

@@ -194,10 +194,15 @@ impl LaneState {
         }
     }
 
-    /// Those who wait for what the first of them has just got can most likely have it too: let each ask for itself.
+    /// Those who wait for what the first of them has just got can most likely have it too: let each ask for itself. But
+    /// not those of whom the store may have something: what clears that up is the driver's next attempt for them.
     pub(super) fn open(&mut self) {
         for waiter in std::mem::take(&mut self.queue) {
-            drop(waiter.grant.send(Grant::Again));
+            if waiter.unsure {
+                self.queue.push_back(waiter);
+            } else {
+                drop(waiter.grant.send(Grant::Again));
+            }
         }
     }
 

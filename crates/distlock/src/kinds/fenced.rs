@@ -5,9 +5,58 @@ use std::sync::Arc;
 use super::handle::{Handle, exclusive_handle};
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::guard::FencedGuard;
+use crate::request::{Acquire, May, Member, Must};
 use crate::store::{Kind, What};
 
-/// One owner at a time, each acquisition numbered.
+/// One owner at a time, each acquisition with a number higher than all before: Redisson's `RFencedLock`.
+///
+/// The number is a *fencing token*. Show it to whatever the lock protects with every write, and let that refuse numbers
+/// smaller than the highest it has seen: then a holder that was stopped for longer than its lease can do no harm when it
+/// wakes up. [`FenceGate`](crate::FenceGate) is the refusing side; the guide to fencing has it for databases.
+///
+/// # When not
+/// When nobody checks the token: then it is a [`Mutex`](crate::Mutex) that costs one key per name for ever. When the resource
+/// is data on the same Redis server: [`Guard::send`](crate::Guard::send) needs no token.
+///
+/// # Guarantees
+/// Those of a [`Mutex`](crate::Mutex). Tokens of one name only rise, also within one owner's re-entries, also when a reply is
+/// lost or the counter is: they are not below the server's time in milliseconds. Only a server that loses the counter *and*
+/// whose clock steps back can issue an old number again. Numbers are left out now and then.
+///
+/// # If the holder dies
+/// The lock is free when its lease ends. The counter stays.
+///
+/// # Cancel safety
+/// Dropping a request at any point leaves nothing held; a token may be left out.
+///
+/// # Errors
+/// Those of a [`Mutex`](crate::Mutex), and `Conflict` if something else stands where the counter should.
+///
+/// # Redisson compatibility
+/// The same hash, channel and counter as `RedissonClient.getFencedLock(name)`: Java and Rust exclude and wake each other, and
+/// each one's tokens are above the other's. The counter has no time to live, because Redisson would count from 1 again.
+/// A [`Mutex`](crate::Mutex) of the same name excludes and takes no number.
+///
+/// # Examples
+/// ```
+/// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+/// # rt.block_on(async {
+/// use distlock::{ErrorKind, FenceGate, Locks};
+///
+/// let locks = Locks::memory();
+/// let disk = FenceGate::new(); // in the process that owns the resource
+///
+/// let paused = locks.fenced("disk:7").lock().await?;
+/// locks.fenced("disk:7").force_unlock().await?; // or its lease ended while it slept
+/// let next = locks.fenced("disk:7").lock().await?;
+///
+/// disk.admit(next.token())?;
+/// let late = disk.admit(paused.token()).unwrap_err();
+/// assert_eq!(late.kind(), ErrorKind::Lost);
+/// # Ok::<(), distlock::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone)]
 pub struct Fenced {
     handle: Handle,
@@ -18,5 +67,33 @@ exclusive_handle!(Fenced, What::Fenced);
 impl Fenced {
     pub(crate) fn new(engine: Arc<Engine>, name: Result<Arc<str>>) -> Fenced {
         Fenced { handle: Handle::new(engine, name, Kind::Fenced) }
+    }
+
+    /// Acquires; waits for as long as it takes, or [`wait`](Acquire::wait) says. The guard has the token.
+    ///
+    /// # Cancel safety
+    /// Dropping the future at any point leaves nothing behind: an acquisition that is under way falls back by itself.
+    ///
+    /// # Errors
+    /// As [`Mutex::lock`](crate::Mutex::lock).
+    pub fn lock(&self) -> Acquire<FencedGuard, Must> {
+        self.handle.acquire(What::Fenced)
+    }
+
+    /// Acquires if it can: one attempt unless [`wait`](Acquire::wait) says more. `None` if the lock is busy.
+    ///
+    /// # Cancel safety
+    /// As [`lock`](Fenced::lock).
+    ///
+    /// # Errors
+    /// As [`lock`](Fenced::lock), but never `WaitTimeout`.
+    pub fn try_lock(&self) -> Acquire<FencedGuard, May> {
+        self.handle.acquire(What::Fenced)
+    }
+}
+
+impl From<Fenced> for Member {
+    fn from(fenced: Fenced) -> Member {
+        fenced.handle.member(What::Fenced)
     }
 }

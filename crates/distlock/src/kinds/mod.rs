@@ -1,6 +1,7 @@
 //! One kind a file: the handle and its documentation; no algorithm, no I/O.
 
 mod fair;
+mod fence_gate;
 mod fenced;
 mod handle;
 mod latch;
@@ -14,6 +15,7 @@ mod simple;
 mod spin;
 
 pub use fair::Fair;
+pub use fence_gate::{FenceGate, StoredFenceGate};
 pub use fenced::Fenced;
 pub use latch::Latch;
 pub use leased_semaphore::LeasedSemaphore;

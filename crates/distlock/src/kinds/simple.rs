@@ -3,20 +3,100 @@
 use std::sync::Arc;
 
 use super::handle::{Handle, exclusive_handle};
+use crate::backoff::Backoff;
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::guard::Guard;
+use crate::request::{Acquire, May, Member, Must};
 use crate::store::{Kind, What};
 
-/// One owner at a time, in the format of `SET NX PX`.
+/// One owner at a time, as a plain value: `SET name owner NX PX lease`. What programs without a lock library write by hand,
+/// and what redis-py's `Lock`, redsync and node-redlock use.
+///
+/// # When not
+/// When no such program shares the name: a [`Mutex`](crate::Mutex) wakes its waiters, this one's ask again and again.
+///
+/// # Guarantees
+/// Those of a [`Mutex`](crate::Mutex), but a waiter gets in up to one [pause](Backoff) after the release. However many wait in
+/// one process, one of them asks. Nothing here publishes or subscribes, so it works where pub/sub is forbidden.
+///
+/// # If the holder dies
+/// The lock is free when its lease ends: at most the watchdog's timeout (30 s unless configured) after the last renewal.
+///
+/// # Cancel safety
+/// Dropping a request at any point leaves nothing held.
+///
+/// # Errors
+/// Those of a [`Mutex`](crate::Mutex). A value without a time to live is a `Conflict`: redis-py's `Lock` writes one unless it
+/// is given a `timeout`.
+///
+/// # Redisson compatibility
+/// None: Redisson has no such lock. A [`Mutex`](crate::Mutex) of the same name is a `Conflict`. The value is the
+/// [`Owner`](crate::Owner); re-entry is counted in the process that holds it and not in the store, so
+/// [`hold_count`](Simple::hold_count) is at most 1. [`Locks::list`](crate::Locks::list) leaves these locks out on a server,
+/// where they look like any other value.
+///
+/// # Examples
+/// ```
+/// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+/// # rt.block_on(async {
+/// use std::time::Duration;
+/// use distlock::Locks;
+///
+/// let locks = Locks::memory(); // or the Redis server that the Python half uses
+/// let report = locks.simple("nightly-report");
+///
+/// match report.try_lock().wait(Duration::from_secs(3)).lease(Duration::from_secs(60)).await? {
+///     Some(guard) => guard.unlock().await?,
+///     None => println!("somebody else is at it"),
+/// }
+/// # Ok::<(), distlock::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone)]
 pub struct Simple {
     handle: Handle,
+    backoff: Backoff,
 }
 
 exclusive_handle!(Simple, What::Simple);
 
 impl Simple {
     pub(crate) fn new(engine: Arc<Engine>, name: Result<Arc<str>>) -> Simple {
-        Simple { handle: Handle::new(engine, name, Kind::Simple) }
+        Simple { handle: Handle::new(engine, name, Kind::Simple), backoff: Backoff::default() }
+    }
+
+    /// The same with other pauses between attempts. [`Backoff::default`] unless set.
+    #[must_use]
+    pub fn backoff(self, backoff: Backoff) -> Simple {
+        Simple { backoff, ..self }
+    }
+
+    /// Acquires; waits for as long as it takes, or [`wait`](Acquire::wait) says.
+    ///
+    /// # Cancel safety
+    /// Dropping the future at any point leaves nothing behind: an acquisition that is under way falls back by itself.
+    ///
+    /// # Errors
+    /// As [`Mutex::lock`](crate::Mutex::lock).
+    pub fn lock(&self) -> Acquire<Guard, Must> {
+        self.handle.acquire(What::Simple).polling(self.backoff)
+    }
+
+    /// Acquires if it can: one attempt unless [`wait`](Acquire::wait) says more. `None` if the lock is busy.
+    ///
+    /// # Cancel safety
+    /// As [`lock`](Simple::lock).
+    ///
+    /// # Errors
+    /// As [`lock`](Simple::lock), but never `WaitTimeout`.
+    pub fn try_lock(&self) -> Acquire<Guard, May> {
+        self.handle.acquire(What::Simple).polling(self.backoff)
+    }
+}
+
+impl From<Simple> for Member {
+    fn from(simple: Simple) -> Member {
+        Member { spin: Some(simple.backoff), ..simple.handle.member(What::Simple) }
     }
 }

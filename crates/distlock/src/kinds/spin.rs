@@ -3,20 +3,96 @@
 use std::sync::Arc;
 
 use super::handle::{Handle, exclusive_handle};
+use crate::backoff::Backoff;
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::guard::Guard;
+use crate::request::{Acquire, May, Member, Must};
 use crate::store::{Kind, What};
 
-/// One owner at a time; those who wait poll.
+/// One owner at a time; those who wait ask again and again instead of listening: Redisson's `RSpinLock`.
+///
+/// # When not
+/// Nearly always: a [`Mutex`](crate::Mutex) gets in sooner and asks less. This one is for servers and proxies that have no
+/// pub/sub, and for locks that are hardly ever waited for and whose subscriptions would cost more than a few questions.
+///
+/// # Guarantees
+/// Those of a [`Mutex`](crate::Mutex), but a waiter gets in up to one [pause](Backoff) after the release. However many wait in
+/// one process, one of them asks. No command here subscribes to anything.
+///
+/// # If the holder dies
+/// The lock is free when its lease ends: at most the watchdog's timeout (30 s unless configured) after the last renewal.
+///
+/// # Cancel safety
+/// Dropping a request at any point leaves nothing held.
+///
+/// # Errors
+/// Those of a [`Mutex`](crate::Mutex).
+///
+/// # Redisson compatibility
+/// The same hash as `RedissonClient.getSpinLock(name)` and `getLock(name)`. Releases are called out as a
+/// [`Mutex`](crate::Mutex)'s are, which Redisson's spin lock does not do: whoever listens on the same name is woken.
+///
+/// # Examples
+/// ```
+/// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+/// # rt.block_on(async {
+/// use std::time::Duration;
+/// use distlock::{Backoff, Locks};
+///
+/// let locks = Locks::memory();
+/// let steady = locks.spin("k").backoff(Backoff::constant(Duration::from_millis(64)));
+/// let guard = steady.lock().await?;
+/// assert!(locks.spin("k").try_lock().wait(Duration::from_millis(5)).await?.is_none());
+/// assert!(locks.mutex("k").try_lock().await?.is_none()); // the same lock
+/// guard.unlock().await?;
+/// # Ok::<(), distlock::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone)]
 pub struct Spin {
     handle: Handle,
+    backoff: Backoff,
 }
 
 exclusive_handle!(Spin, What::Exclusive);
 
 impl Spin {
     pub(crate) fn new(engine: Arc<Engine>, name: Result<Arc<str>>) -> Spin {
-        Spin { handle: Handle::new(engine, name, Kind::Spin) }
+        Spin { handle: Handle::new(engine, name, Kind::Spin), backoff: Backoff::default() }
+    }
+
+    /// The same with other pauses between attempts. [`Backoff::default`] unless set.
+    #[must_use]
+    pub fn backoff(self, backoff: Backoff) -> Spin {
+        Spin { backoff, ..self }
+    }
+
+    /// Acquires; waits for as long as it takes, or [`wait`](Acquire::wait) says.
+    ///
+    /// # Cancel safety
+    /// Dropping the future at any point leaves nothing behind: an acquisition that is under way falls back by itself.
+    ///
+    /// # Errors
+    /// As [`Mutex::lock`](crate::Mutex::lock).
+    pub fn lock(&self) -> Acquire<Guard, Must> {
+        self.handle.acquire(What::Exclusive).polling(self.backoff)
+    }
+
+    /// Acquires if it can: one attempt unless [`wait`](Acquire::wait) says more. `None` if the lock is busy.
+    ///
+    /// # Cancel safety
+    /// As [`lock`](Spin::lock).
+    ///
+    /// # Errors
+    /// As [`lock`](Spin::lock), but never `WaitTimeout`.
+    pub fn try_lock(&self) -> Acquire<Guard, May> {
+        self.handle.acquire(What::Exclusive).polling(self.backoff)
+    }
+}
+
+impl From<Spin> for Member {
+    fn from(spin: Spin) -> Member {
+        Member { spin: Some(spin.backoff), ..spin.handle.member(What::Exclusive) }
     }
 }

@@ -31,6 +31,12 @@ impl MemoryStore {
         Arc::new(MemoryStore { env, table })
     }
 
+    /// The hold and the queue under `name`, to compare a server's with.
+    #[cfg(all(test, feature = "redis"))]
+    pub(crate) fn peek(&self, name: &str) -> Option<fair::Entry> {
+        self.table.peek(name)
+    }
+
     fn acquire_as<M: Kept>(&self, claim: &Claim) -> Result<Attempt> {
         let now = self.env.now();
         let step = |entry, around: &dyn Around| M::acquire(entry, claim, now, around);

@@ -71,6 +71,11 @@ fn explain(code: &str, text: &str) -> Error {
     error(ErrorKind::Unavailable, "the server refused")
 }
 
+/// Whether a refusal says that the server cannot work now.
+pub(crate) fn is_not_now(text: &str) -> bool {
+    words(text).any(|word| NOT_NOW.contains(&word))
+}
+
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_ascii_uppercase()).filter(|word| !word.is_empty())
 }

@@ -3,6 +3,11 @@
 mod claims;
 mod connections;
 mod differential;
+mod fair;
+mod fenced;
+mod guarded;
+mod permits;
 mod rw;
 mod server;
+mod simple;
 mod subscriptions;

@@ -16,7 +16,8 @@ pub enum Admin {
     Leased(LeasedOp),
     /// On a latch.
     Latch(LatchOp),
-    /// Shows a fencing token to a gate: 1 if it is not older than any seen before, else 0. Idempotent.
+    /// Shows a fencing token to a gate: 1 if it is not older than any seen before, else minus the highest seen (at least
+    /// -2^53). Idempotent.
     Fence {
         /// The token.
         token: u64,
@@ -38,7 +39,9 @@ impl Admin {
                     | LeasedOp::Extend(..)
                     | LeasedOp::Remaining(_)
             ),
-            Admin::Latch(op) => matches!(op, LatchOp::CountDown { .. } | LatchOp::Count),
+            Admin::Latch(op) => {
+                matches!(op, LatchOp::CountDown { .. } | LatchOp::Count | LatchOp::Forget { .. })
+            }
             Admin::Fence { .. } => true,
             Admin::FenceForget => false,
         }
@@ -57,8 +60,10 @@ pub enum PermitsOp {
     Drain,
     /// How many are left; 0 if nobody has set any. Idempotent.
     Available,
-    /// Gives back permits that are held without a guard: the number left.
+    /// Gives back permits that are held without a guard: the number left. Makes the semaphore if there is none.
     Release(u32),
+    /// The same, but only if there is a semaphore: 1, else 0.
+    ReleaseIfExists(u32),
     /// Removes the semaphore: 1 if there was one.
     Delete,
 }
@@ -93,9 +98,14 @@ pub enum LeasedOp {
 pub enum LatchOp {
     /// Sets the count if there is none: 1, else 0.
     Init(u32),
-    /// Counts down: the count after it. Idempotent by `request`.
+    /// Counts down: the count after it. Idempotent by `request`, until that is forgotten.
     CountDown {
         /// Who asks; the same for every time that one count-down is sent.
+        request: Owner,
+    },
+    /// The answer to this count-down has arrived, so that it need not be remembered any longer: 1 if it was. Idempotent.
+    Forget {
+        /// Who asked.
         request: Owner,
     },
     /// The count; 0 if there is none. Idempotent.

@@ -16,6 +16,17 @@ pub struct Gate {
     pub highest: u64,
 }
 
+impl Gate {
+    /// As far as a script's numbers go.
+    const FURTHEST: u64 = 1 << 53;
+
+    /// The gate after `token` was shown, and whether that passes: one as high as the highest is its holder's next write.
+    pub fn shown(gate: Option<Gate>, token: u64) -> (Gate, bool) {
+        let highest = gate.map_or(0, |gate| gate.highest);
+        (Gate { highest: highest.max(token) }, token >= highest)
+    }
+}
+
 /// A gate is not a lock: it can only be shown tokens.
 impl Machine for Gate {
     fn is_live(&self, _: Moment) -> bool {
@@ -41,10 +52,9 @@ impl Machine for Gate {
     fn admin(entry: Option<Gate>, op: &Admin, _: Moment) -> Step<Gate, i64> {
         match op {
             Admin::Fence { token } => {
-                let highest = entry.map_or(0, |gate| gate.highest);
-                let passes = *token >= highest;
-                let gate = Gate { highest: highest.max(*token) };
-                Step::quiet(Some(gate), i64::from(passes))
+                let (gate, passes) = Gate::shown(entry, *token);
+                let seen = i64::try_from(gate.highest.min(Gate::FURTHEST)).unwrap_or(i64::MAX);
+                Step::quiet(Some(gate), if passes { 1 } else { -seen })
             }
             Admin::FenceForget => Step::quiet(None, i64::from(entry.is_some())),
             _ => Step::quiet(entry, 0),
@@ -53,5 +63,59 @@ impl Machine for Gate {
 
     fn view(&self, name: &str, _: Moment) -> Snapshot {
         Snapshot::free(name).with_count(i64::try_from(self.highest).ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn tokens_rise_whatever_the_clock_does_and_go_on_from_the_clock_when_the_counter_is_lost(
+            clock in prop::collection::vec(0..1_u64 << 52, 1..50),
+            lost in prop::collection::vec(prop::bool::weighted(0.2), 50),
+        ) {
+            let (mut counter, mut highest) = (0, 0);
+            for (millis, lost) in clock.into_iter().zip(lost) {
+                // A counter that is lost while the clock steps back is the one case that nothing can mend.
+                if lost && millis > highest {
+                    counter = 0;
+                }
+                counter = next(counter, millis);
+                prop_assert!(counter > highest, "{counter} after {highest}");
+                prop_assert!(counter >= millis);
+                highest = counter;
+            }
+        }
+
+        #[test]
+        fn a_gate_lets_in_exactly_what_is_not_older_than_the_newest(
+            tokens in prop::collection::vec(0..6_u64, 1..40),
+        ) {
+            let (mut gate, mut newest) = (None, 0);
+            for token in tokens {
+                let (after, passes) = Gate::shown(gate, token);
+                prop_assert_eq!(passes, token >= newest);
+                newest = newest.max(token);
+                prop_assert_eq!(after.highest, newest);
+                gate = Some(after);
+            }
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_the_highest_token() {
+        let show = |gate, token| Gate::admin(gate, &Admin::Fence { token }, Moment::NEVER);
+        let first = show(None, 7);
+        assert_eq!(first.answer, 1);
+        assert_eq!(show(first.entry, 6).answer, -7);
+        assert_eq!(show(first.entry, 7).answer, 1);
+        let far = show(first.entry, u64::MAX);
+        assert_eq!(show(far.entry, u64::MAX - 1).answer, -(1 << 53));
+        assert_eq!(Gate::admin(far.entry, &Admin::FenceForget, Moment::NEVER).answer, 1);
+        assert_eq!(Gate::admin(None, &Admin::FenceForget, Moment::NEVER).answer, 0);
     }
 }

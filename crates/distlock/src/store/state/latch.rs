@@ -1,47 +1,119 @@
 //! A count that comes down to zero: what `scripts/latch_*.lua` do, in Rust.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
+use super::permits::FOREVER;
 use super::{Around, Machine, Step};
 use crate::env::Moment;
-use crate::store::{Attempt, Claim, Released, Snapshot, What};
+use crate::owner::Owner;
+use crate::store::{Admin, Attempt, Claim, LatchOp, Released, Snapshot, What};
 
-/// To be written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry;
+/// How long a count-down is remembered whose answer never arrives. It outlives the latch: sent again, it must not count for
+/// the next latch of that name. Far longer than anybody goes on sending, even if the server stands still in between.
+pub const REMEMBERED: Duration = Duration::from_secs(60);
 
-impl Machine for Entry {
-    fn is_live(&self, _now: Moment) -> bool {
-        true
+/// A latch, and the count-downs whose answers may be under way. An open latch without these has no entry.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Entry {
+    /// The count; `None` if there is no latch, which is the same as an open one.
+    pub count: Option<u32>,
+    /// The count-downs that were done: the answer to each, and until when it is remembered.
+    pub counted: HashMap<Owner, (u32, Moment)>,
+}
+
+impl Entry {
+    fn is_open(&self) -> bool {
+        self.count.is_none_or(|count| count == 0)
     }
 
-    fn acquire(
-        entry: Option<Entry>,
-        _claim: &Claim,
-        _now: Moment,
-        _: &dyn Around,
-    ) -> Step<Entry, Attempt> {
-        Step::quiet(entry, Attempt::Busy { ttl: Duration::ZERO })
+    /// A latch of zero is no latch.
+    fn set(&mut self, count: u32) {
+        self.count = Some(count).filter(|count| *count > 0);
+    }
+
+    fn count_down(mut self, request: Owner, now: Moment) -> Step<Entry, i64> {
+        self.counted.retain(|_, (_, until)| *until > now);
+        if let Some((answer, _)) = self.counted.get(&request) {
+            let answer = i64::from(*answer);
+            return Step::quiet(Some(self), answer);
+        }
+        let Some(count) = self.count else { return Step::quiet(Some(self), 0) };
+        let left = count - 1;
+        self.counted.insert(request, (left, now.after(REMEMBERED)));
+        self.set(left);
+        match left {
+            0 => Step::loud(Some(self), 0),
+            left => Step::quiet(Some(self), i64::from(left)),
+        }
+    }
+}
+
+impl Machine for Entry {
+    fn is_live(&self, now: Moment) -> bool {
+        self.count.is_some() || self.counted.values().any(|(_, until)| *until > now)
+    }
+
+    /// Nothing is held afterwards, and nothing written.
+    fn acquire(entry: Option<Entry>, _: &Claim, _: Moment, _: &dyn Around) -> Step<Entry, Attempt> {
+        let answer = match entry.as_ref().is_none_or(Entry::is_open) {
+            true => Attempt::Acquired { token: None },
+            false => Attempt::Busy { ttl: FOREVER },
+        };
+        Step::quiet(entry, answer)
     }
 
     fn release(
         entry: Option<Entry>,
-        _claim: &Claim,
-        _now: Moment,
+        _: &Claim,
+        _: Moment,
         _: &dyn Around,
     ) -> Step<Entry, Released> {
         Step::quiet(entry, Released::NotHeld)
     }
 
-    fn renew(entry: Option<Entry>, _claim: &Claim, _now: Moment) -> Step<Entry, bool> {
+    fn renew(entry: Option<Entry>, _: &Claim, _: Moment) -> Step<Entry, bool> {
         Step::quiet(entry, false)
     }
 
-    fn force(_: Option<Entry>, _: What, _: Moment, _: &dyn Around) -> Step<Entry, ()> {
-        Step::loud(None, ())
+    /// Opens it.
+    fn force(entry: Option<Entry>, _: What, _: Moment, _: &dyn Around) -> Step<Entry, ()> {
+        Step::loud(entry.map(|entry| Entry { count: None, ..entry }), ())
     }
 
-    fn view(&self, name: &str, _now: Moment) -> Snapshot {
-        Snapshot::free(name)
+    fn admin(entry: Option<Entry>, op: &Admin, now: Moment) -> Step<Entry, i64> {
+        let Admin::Latch(op) = op else { return Step::quiet(entry, 0) };
+        let mut latch = entry.unwrap_or_default();
+        let before = latch.count;
+        let was = i64::from(before.unwrap_or_default());
+        match *op {
+            LatchOp::Init(count) if before.is_none() => {
+                latch.set(count);
+                Step::quiet(Some(latch), 1)
+            }
+            LatchOp::Init(_) => Step::quiet(Some(latch), 0),
+            LatchOp::CountDown { request } => latch.count_down(request, now),
+            LatchOp::Forget { request } => {
+                let known = latch.counted.remove(&request);
+                let known = known.is_some_and(|(_, until)| until > now);
+                Step::quiet(Some(latch), i64::from(known))
+            }
+            LatchOp::Count => Step::quiet(Some(latch), was),
+            LatchOp::Reset(count) => {
+                latch.set(count);
+                match count {
+                    0 => Step::loud(Some(latch), was),
+                    _ => Step::quiet(Some(latch), was),
+                }
+            }
+            LatchOp::Delete => {
+                latch.count = None;
+                Step::loud(Some(latch), i64::from(before.is_some()))
+            }
+        }
+    }
+
+    fn view(&self, name: &str, _: Moment) -> Snapshot {
+        Snapshot::free(name).with_count(self.count.map(i64::from))
     }
 }

@@ -1,47 +1,149 @@
 //! A number of permits: what `scripts/permits_*.lua` do, in Rust.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use super::{Around, Machine, Step};
 use crate::env::Moment;
-use crate::store::{Attempt, Claim, Released, Snapshot, What};
+use crate::owner::Owner;
+use crate::store::{Admin, Attempt, Claim, Holder, Mode, PermitsOp, Released, Snapshot, What};
 
-/// To be written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry;
+/// How long permits that have no lease may be out. Redisson's number for it: the longest time its clock can add to the
+/// present without an overflow.
+pub const FOREVER: Duration = Duration::from_millis(922_337_203_685_477);
+
+/// The most permits a semaphore counts, and the fewest with a minus. Scripts count exactly up to here.
+pub const MOST: i64 = 999_999_999_999_999;
+
+/// A semaphore. One that nobody has set, or that was deleted, has no entry, and whoever had permits of it has none.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Entry {
+    /// The permits left; below zero when more were taken away than were left.
+    pub left: i64,
+    /// Who has how many. An acquisition has an owner of its own, so being in here tells a step that is sent again.
+    pub out: HashMap<Owner, u32>,
+}
+
+impl Entry {
+    fn new(permits: u32) -> Entry {
+        Entry { left: i64::from(permits), out: HashMap::new() }
+    }
+
+    /// Adds permits, or takes some away. Whoever waits is told of what they might get.
+    fn add(self, permits: i64) -> Step<Entry, i64> {
+        let left = sum(self.left, permits);
+        tell(permits > 0 && left > 0, Some(Entry { left, ..self }), left)
+    }
+
+    /// Gives back permits that were taken.
+    fn give_back<T>(mut self, permits: i64, answer: T) -> Step<Entry, T> {
+        self.left += permits;
+        tell(permits > 0 && self.left > 0, Some(self), answer)
+    }
+}
+
+/// Both together, as far as a semaphore counts.
+pub(super) fn sum(left: i64, permits: i64) -> i64 {
+    left.saturating_add(permits).clamp(-MOST, MOST)
+}
+
+/// A step that everybody is told of if there is something to get.
+fn tell<T>(worth: bool, entry: Option<Entry>, answer: T) -> Step<Entry, T> {
+    if worth { Step::loud(entry, answer) } else { Step::quiet(entry, answer) }
+}
 
 impl Machine for Entry {
-    fn is_live(&self, _now: Moment) -> bool {
+    fn is_live(&self, _: Moment) -> bool {
         true
     }
 
     fn acquire(
         entry: Option<Entry>,
-        _claim: &Claim,
-        _now: Moment,
+        claim: &Claim,
+        _: Moment,
         _: &dyn Around,
     ) -> Step<Entry, Attempt> {
-        Step::quiet(entry, Attempt::Busy { ttl: Duration::ZERO })
+        let What::Permits { count, initial } = claim.what else {
+            return Step::quiet(entry, Attempt::Busy { ttl: FOREVER });
+        };
+        let fresh = entry.is_none();
+        let Some(mut entry) = entry.or_else(|| initial.map(Entry::new)) else {
+            return Step::quiet(None, Attempt::Busy { ttl: FOREVER });
+        };
+        let told = fresh && entry.left > 0;
+        let taken = entry.out.contains_key(&claim.owner) || entry.left >= i64::from(count);
+        if !taken {
+            return tell(told, Some(entry), Attempt::Busy { ttl: FOREVER });
+        }
+        if !entry.out.contains_key(&claim.owner) {
+            entry.left -= i64::from(count);
+            entry.out.insert(claim.owner, count);
+        }
+        tell(told, Some(entry), Attempt::Acquired { token: None })
     }
 
     fn release(
         entry: Option<Entry>,
-        _claim: &Claim,
-        _now: Moment,
+        claim: &Claim,
+        _: Moment,
         _: &dyn Around,
     ) -> Step<Entry, Released> {
-        Step::quiet(entry, Released::NotHeld)
+        let Some(mut entry) = entry else { return Step::quiet(None, Released::NotHeld) };
+        match entry.out.remove(&claim.owner) {
+            None => Step::quiet(Some(entry), Released::NotHeld),
+            Some(count) => entry.give_back(i64::from(count), Released::Freed { heard_by: 0 }),
+        }
     }
 
-    fn renew(entry: Option<Entry>, _claim: &Claim, _now: Moment) -> Step<Entry, bool> {
-        Step::quiet(entry, false)
+    /// Permits have no lease: it only says whether they are still out.
+    fn renew(entry: Option<Entry>, claim: &Claim, _: Moment) -> Step<Entry, bool> {
+        let held = entry.as_ref().is_some_and(|entry| entry.out.contains_key(&claim.owner));
+        Step::quiet(entry, held)
     }
 
-    fn force(_: Option<Entry>, _: What, _: Moment, _: &dyn Around) -> Step<Entry, ()> {
-        Step::loud(None, ())
+    /// Gives back what was taken by somebody known; permits that are out without a trace stay out.
+    fn force(entry: Option<Entry>, _: What, _: Moment, _: &dyn Around) -> Step<Entry, ()> {
+        let Some(mut entry) = entry else { return Step::quiet(None, ()) };
+        let back = entry.out.drain().map(|(_, count)| i64::from(count)).sum();
+        entry.give_back(back, ())
     }
 
-    fn view(&self, name: &str, _now: Moment) -> Snapshot {
-        Snapshot::free(name)
+    fn admin(entry: Option<Entry>, op: &Admin, _: Moment) -> Step<Entry, i64> {
+        let Admin::Permits(op) = op else { return Step::quiet(entry, 0) };
+        match (*op, entry) {
+            (PermitsOp::Init(_), Some(entry)) => Step::quiet(Some(entry), 0),
+            (PermitsOp::Init(permits), None) => tell(permits > 0, Some(Entry::new(permits)), 1),
+            (PermitsOp::Add(permits), entry) => entry.unwrap_or_default().add(permits),
+            (PermitsOp::Release(permits), entry) => {
+                entry.unwrap_or_default().add(i64::from(permits))
+            }
+            (PermitsOp::ReleaseIfExists(permits), Some(entry)) => {
+                Step { answer: 1, ..entry.add(i64::from(permits)) }
+            }
+            (PermitsOp::Drain, Some(mut entry)) => {
+                let left = std::mem::take(&mut entry.left);
+                Step::quiet(Some(entry), left)
+            }
+            (PermitsOp::Available, Some(entry)) => {
+                let left = entry.left;
+                Step::quiet(Some(entry), left)
+            }
+            (PermitsOp::Delete, Some(_)) => Step::quiet(None, 1),
+            (
+                PermitsOp::Drain
+                | PermitsOp::Available
+                | PermitsOp::Delete
+                | PermitsOp::ReleaseIfExists(_),
+                None,
+            ) => Step::quiet(None, 0),
+        }
+    }
+
+    fn view(&self, name: &str, _: Moment) -> Snapshot {
+        let holder = |(owner, count): (&Owner, &u32)| {
+            Holder::with_mode(owner.to_string(), *count, Mode::Permits)
+        };
+        let holders = self.out.iter().map(holder).collect();
+        Snapshot { holders, ..Snapshot::free(name) }.with_count(Some(self.left))
     }
 }

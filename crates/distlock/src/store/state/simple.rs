@@ -57,3 +57,71 @@ impl Machine for Entry {
         Snapshot::held(name, vec![self.0.holder()], ttl)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::super::Wake;
+    use super::*;
+    use crate::Owner;
+
+    struct Nobody;
+
+    impl Around for Nobody {
+        fn listens(&self, _: Owner) -> bool {
+            false
+        }
+
+        fn token(&self) -> u64 {
+            0
+        }
+    }
+
+    const LEASE: Duration = Duration::from_secs(1);
+
+    fn claim(owner: Owner, depth: u32) -> Claim {
+        let what = What::Simple;
+        Claim { name: "k".into(), owner, lease: LEASE, depth, heir_of: None, what }
+    }
+
+    #[test]
+    fn the_depth_is_the_holders_affair() {
+        let now = Moment::from_origin(LEASE);
+        let (me, other) = (Owner::mint(Uuid::new_v4()), Owner::mint(Uuid::new_v4()));
+        let mut entry = None;
+        for depth in [1, 2, 2, 3] {
+            let step = Entry::acquire(entry, &claim(me, depth), now, &Nobody);
+            assert_eq!(step.answer, Attempt::Acquired { token: None });
+            assert_eq!(step.entry.as_ref().unwrap().0.depth, 1);
+            entry = step.entry;
+        }
+        let busy = Entry::acquire(entry.clone(), &claim(other, 1), now, &Nobody);
+        assert_eq!(busy.answer, Attempt::Busy { ttl: LEASE });
+        for depth in [2, 1] {
+            let step = Entry::release(entry, &claim(me, depth), now, &Nobody);
+            assert_eq!(step.answer, Released::StillHeld);
+            entry = step.entry;
+        }
+        let freed = Entry::release(entry, &claim(me, 0), now, &Nobody);
+        assert_eq!((freed.entry, freed.answer), (None, Released::Freed { heard_by: 0 }));
+        assert_eq!(freed.wake, Wake::Nobody);
+    }
+
+    #[test]
+    fn what_has_run_out_can_be_taken_but_not_reentered_renewed_or_released() {
+        let start = Moment::from_origin(LEASE);
+        let over = start.after(LEASE);
+        let me = Owner::mint(Uuid::new_v4());
+        let entry = Entry::acquire(None, &claim(me, 1), start, &Nobody).entry;
+        assert!(entry.as_ref().unwrap().is_live(start));
+        assert!(!entry.as_ref().unwrap().is_live(over));
+        let again = Entry::acquire(entry.clone(), &claim(me, 2), over, &Nobody);
+        assert_eq!(again.answer, Attempt::Busy { ttl: Duration::ZERO });
+        assert!(!Entry::renew(entry.clone(), &claim(me, 1), over).answer);
+        let gone = Entry::release(entry.clone(), &claim(me, 0), over, &Nobody);
+        assert_eq!(gone.answer, Released::NotHeld);
+        let next = Entry::acquire(entry, &claim(Owner::mint(Uuid::new_v4()), 1), over, &Nobody);
+        assert_eq!(next.answer, Attempt::Acquired { token: None });
+    }
+}

@@ -1,0 +1,33 @@
+-- Takes permits.
+-- KEYS  1 the permits left   2 who has how many
+-- ARGV  1 owner   2 how many   3 channel   4 how many there are in all, if nobody has set that before; absent if unknown
+-- Returns nil: taken; n: too few are left, and no lease ends that would change it.
+-- Mirrors Redisson's tryAcquire, and trySetPermits before it. The owner's field tells a step that is sent again.
+local left = number(KEYS[1])
+if not left then
+  if not ARGV[4] then
+    return 922337203685477
+  end
+  left = tonumber(ARGV[4])
+  redis.call('set', KEYS[1], ARGV[4])
+  -- Whoever had permits of a semaphore that was deleted has none of this one.
+  redis.call('del', KEYS[2])
+  if left > 0 then
+    redis.pcall('publish', ARGV[3], ARGV[4])
+  end
+end
+if left < tonumber(ARGV[2]) then
+  if redis.call('hexists', KEYS[2], ARGV[1]) == 1 then
+    return nil
+  end
+  return 922337203685477
+end
+if redis.call('hsetnx', KEYS[2], ARGV[1], ARGV[2]) == 1 then
+  local taken = redis.pcall('decrby', KEYS[1], ARGV[2])
+  if type(taken) == 'table' then
+    -- Scripts do not roll back: what was not taken must not be given back.
+    redis.pcall('hdel', KEYS[2], ARGV[1])
+    return taken
+  end
+end
+return nil

@@ -1,0 +1,99 @@
+//! The fenced lock keeps its promises on every store; so do those who check its numbers, and commands under a guard.
+
+use distlock_testkit::promises;
+
+/// Promises that look at a whole server.
+macro_rules! promises_of_a_server {
+    ($suite:ident: $($promise:ident)*) => {
+        mod $suite {
+            $(mod $promise {
+                use distlock_testkit::suites::fenced;
+                use distlock_testkit::{Flavor, Server};
+
+                async fn stand(flavor: Flavor) {
+                    match flavor.program() {
+                        Some(_) => {
+                            let server = Server::builder(flavor).start().await;
+                            fenced::$suite::$promise(server).await;
+                        }
+                        None => eprintln!("SKIPPED: no server for {flavor:?}"),
+                    }
+                }
+
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn redis() {
+                    stand(Flavor::Redis).await;
+                }
+
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn valkey() {
+                    stand(Flavor::Valkey).await;
+                }
+
+                #[tokio::test]
+                async fn redis62() {
+                    stand(Flavor::Redis62).await;
+                }
+            })*
+        }
+    };
+}
+
+promises! {
+    fenced::basics:
+    a_lock_can_be_taken_and_released_twice
+    the_same_owner_enters_again_and_others_do_not
+    everybody_sees_that_it_is_locked
+    the_holder_is_told_from_others
+    holds_are_counted
+    a_stranger_cannot_unlock
+    force_frees_the_lock_and_tells_a_holder_here
+    a_waiter_gets_in_when_the_lease_ends
+    what_nobody_renews_is_free_after_the_watchdogs_timeout
+    the_watchdog_keeps_a_lock_without_a_lease
+    extending_lengthens_what_is_held
+    a_wait_that_runs_out_gives_nothing
+    a_waiter_gets_in_soon_after_the_release
+    a_waiter_that_is_disturbed_keeps_waiting
+}
+
+promises! {
+    fenced::crowds:
+    fifteen_tasks_of_one_process_never_meet
+    a_hundred_processes_never_meet
+    sixteen_processes_in_a_loop_never_meet
+    a_request_dropped_at_any_poll_leaves_nothing
+}
+
+promises! {
+    fenced::tokens:
+    tokens_only_rise
+    a_re_entry_has_a_higher_token
+    an_outer_guard_is_not_stale_after_an_inner_one
+    a_fenced_hold_inside_a_mutexs_has_a_token
+    tokens_are_in_the_order_of_the_holds
+    tokens_survive_the_loss_of_the_counter
+}
+
+promises! {
+    fenced::gates:
+    a_paused_holders_late_write_is_refused
+    a_gate_in_the_store_is_one_for_all
+    a_gate_is_exact_under_a_crowd
+}
+
+promises_of_a_server! {
+    server:
+    a_server_that_is_gone_is_an_outage
+    an_uncontended_lock_costs_two_commands
+}
+
+promises_of_a_server! {
+    guarded:
+    who_lost_the_lock_cannot_write
+    an_heir_can_write_at_once
+    counting_is_exact_although_locks_are_lost
+    a_lost_answer_is_not_asked_for_again
+    a_refused_command_does_not_cost_the_lock
+    a_server_that_is_gone_is_an_outage
+}

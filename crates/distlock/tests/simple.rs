@@ -1,0 +1,85 @@
+//! The simple lock keeps its promises on every store, and together with redis-py.
+
+use distlock_testkit::promises;
+
+/// Promises that look at a whole server.
+macro_rules! promises_of_a_server {
+    ($suite:ident: $($promise:ident)*) => {
+        mod $suite {
+            $(mod $promise {
+                use distlock_testkit::suites::simple;
+                use distlock_testkit::{Flavor, Server};
+
+                async fn stand(flavor: Flavor) {
+                    match flavor.program() {
+                        Some(_) => {
+                            let server = Server::builder(flavor).start().await;
+                            simple::$suite::$promise(server).await;
+                        }
+                        None => eprintln!("SKIPPED: no server for {flavor:?}"),
+                    }
+                }
+
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn redis() {
+                    stand(Flavor::Redis).await;
+                }
+
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn valkey() {
+                    stand(Flavor::Valkey).await;
+                }
+
+                #[tokio::test]
+                async fn redis62() {
+                    stand(Flavor::Redis62).await;
+                }
+            })*
+        }
+    };
+}
+
+promises! {
+    simple::basics:
+    a_lock_can_be_taken_and_released_twice
+    the_same_owner_enters_again_and_others_do_not
+    everybody_sees_that_it_is_locked
+    the_holder_is_told_from_others
+    holds_are_counted
+    a_stranger_cannot_unlock
+    force_frees_the_lock_and_tells_a_holder_here
+    a_waiter_gets_in_when_the_lease_ends
+    what_nobody_renews_is_free_after_the_watchdogs_timeout
+    the_watchdog_keeps_a_lock_without_a_lease
+    extending_lengthens_what_is_held
+    a_wait_that_runs_out_gives_nothing
+    a_waiter_gets_in_soon_after_the_release
+    a_waiter_that_is_disturbed_keeps_waiting
+}
+
+promises! {
+    simple::crowds:
+    fifteen_tasks_of_one_process_never_meet
+    a_hundred_processes_never_meet
+    sixteen_processes_in_a_loop_never_meet
+    a_request_dropped_at_any_poll_leaves_nothing
+}
+
+promises_of_a_server! {
+    server:
+    a_server_that_is_gone_is_an_outage
+    an_uncontended_lock_costs_two_commands
+    it_works_where_pub_sub_is_forbidden
+    what_is_no_such_lock_is_a_conflict
+}
+
+promises_of_a_server! {
+    redis_py:
+    each_keeps_the_other_out
+    each_gets_in_after_the_other
+    neither_touches_what_the_other_holds
+    whoever_renews_keeps_it
+    whoever_is_too_slow_loses_it
+    both_count_to_the_same_number
+    a_lock_for_ever_is_a_conflict
+}
