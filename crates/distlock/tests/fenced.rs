@@ -86,6 +86,8 @@ promises_of_a_server! {
     server:
     a_server_that_is_gone_is_an_outage
     an_uncontended_lock_costs_two_commands
+    a_lost_answer_costs_a_number_and_nothing_else
+    a_gate_is_asked_again_when_its_answer_is_lost
 }
 
 promises_of_a_server! {
