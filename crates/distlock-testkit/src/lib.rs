@@ -6,6 +6,7 @@
 //! * [`mod@redis_py`]: another client's lock, to share names with.
 //! * [`leak`]: nothing may be left behind.
 //! * [`cancel`]: futures that are dropped at a moment of the test's choice.
+//! * [`service`]: a small service over a real database, to put locks around.
 //! * [`suites`]: the promises of each kind of lock, for every store to keep.
 //!
 //! This crate is test code: what goes wrong in it panics, with a message for the person who reads
@@ -17,6 +18,7 @@ pub mod process;
 pub mod proxy;
 pub mod redis_py;
 pub mod server;
+pub mod service;
 pub mod suites;
 
 mod port;

@@ -1,6 +1,6 @@
 //! One owner at a time, counted: claims as script calls, replies as answers. The same as `store/state/exclusive.rs`.
 
-use std::sync::{Arc, Once};
+use std::sync::Once;
 use std::time::Duration;
 
 use redis::Value;
@@ -16,13 +16,9 @@ static RELEASE: Script = Script::new(include_str!("scripts/exclusive_release.lua
 static RENEW: Script = Script::new(include_str!("scripts/exclusive_renew.lua"));
 static INSPECT: Script = Script::new(include_str!("scripts/exclusive_inspect.lua"));
 static FORCE: Script = Script::new(include_str!("scripts/exclusive_force.lua"));
-static LIST: Script = Script::new(include_str!("scripts/exclusive_list.lua"));
 
 /// A uuid, a colon and a number; a little more than most need.
 pub(crate) const OWNER_BYTES: usize = 48;
-
-/// An exclusive lock has one holder; a hash with more fields than this is somebody's data.
-const MOST_FIELDS: usize = 16;
 
 pub(crate) fn acquire(claim: &Claim) -> Call {
     let bytes = claim.name.len() + 2 * OWNER_BYTES + 24;
@@ -148,35 +144,6 @@ pub(crate) fn snapshot(name: &str, reply: Value) -> Result<Snapshot> {
             Ok(Snapshot::held(name, holders, milliseconds(ttl)))
         }
     }
-}
-
-pub(crate) fn list(names: &[Arc<str>]) -> Call {
-    let bytes = names.iter().map(|name| name.len()).sum::<usize>() + 8;
-    let mut call = Call::new(&LIST, names.len(), 1, bytes);
-    for name in names {
-        call = call.arg(&**name);
-    }
-    call.arg(MOST_FIELDS)
-}
-
-/// The locks among `names`: hashes with a time to live and nothing but owners in them.
-pub(crate) fn listed(names: &[Arc<str>], reply: Value) -> Result<Vec<Snapshot>> {
-    let answers = match reply {
-        Value::Array(answers) if answers.len() == names.len() => answers,
-        other => return Err(nonsense("a listing", &other)),
-    };
-    let mut locks = Vec::new();
-    for (name, answer) in names.iter().zip(answers) {
-        let Ok((ttl, fields)) = parts(answer) else { continue };
-        let holders: Option<Vec<Holder>> = fields
-            .chunks_exact(2)
-            .map(|pair| holder(pair).filter(|holder| wire::is_owner(&holder.owner)))
-            .collect();
-        if let Some(holders) = holders.filter(|holders| !holders.is_empty() && ttl >= 0) {
-            locks.push(Snapshot::held(name.clone(), holders, milliseconds(ttl)));
-        }
-    }
-    Ok(locks)
 }
 
 pub(super) fn parts(reply: Value) -> std::result::Result<(i64, Vec<Value>), Value> {

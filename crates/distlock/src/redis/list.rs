@@ -5,18 +5,68 @@ use std::sync::Arc;
 
 use redis::{Cmd, Value};
 
-use super::call::join_all;
+use super::call::{Call, Script, join_all};
+use super::exclusive::{holder, milliseconds, parts};
 use super::link::Links;
-use super::{exclusive, refusal, wire};
+use super::{refusal, wire};
 use crate::env::BoxFuture;
 use crate::error::Result;
-use crate::store::Snapshot;
+use crate::store::{Holder, Mode, Snapshot};
 
 /// How many keys the server looks at per SCAN: some hundred microseconds of its time.
 const SCAN_COUNT: usize = 1000;
 
 /// How many candidates one script looks into.
 const BATCH: usize = 100;
+
+/// A lock of one owner at a time has one field, a read-write lock one per reader; a hash with more is somebody's data.
+const MOST_FIELDS: usize = 16;
+const MOST_READERS: usize = 1000;
+
+static LOOK: Script = Script::new(include_str!("scripts/list.lua"));
+
+fn look(names: &[Arc<str>]) -> Call {
+    let bytes = names.iter().map(|name| name.len()).sum::<usize>() + 16;
+    let mut call = Call::new(&LOOK, names.len(), 2, bytes);
+    for name in names {
+        call = call.arg(&**name);
+    }
+    call.arg(MOST_FIELDS).arg(MOST_READERS)
+}
+
+/// The locks among `names`: hashes with a time to live and nothing but owners in them.
+fn listed(names: &[Arc<str>], reply: Value) -> Result<Vec<Snapshot>> {
+    let answers = match reply {
+        Value::Array(answers) if answers.len() == names.len() => answers,
+        other => return Err(refusal::nonsense("a listing", &other)),
+    };
+    let mut locks = Vec::new();
+    for (name, answer) in names.iter().zip(answers) {
+        let Ok((ttl, fields)) = parts(answer) else { continue };
+        let holders = holders(&fields).filter(|holders| !holders.is_empty() && ttl >= 0);
+        if let Some(holders) = holders {
+            locks.push(Snapshot::held(name.clone(), holders, milliseconds(ttl)));
+        }
+    }
+    Ok(locks)
+}
+
+/// `None` if there is something else among them.
+fn holders(fields: &[Value]) -> Option<Vec<Holder>> {
+    let is_mode = |pair: &&[Value]| pair[0] == Value::BulkString(b"mode".to_vec());
+    let shared = fields.chunks_exact(2).any(|pair| is_mode(&pair));
+    let pairs = fields.chunks_exact(2).filter(|pair| !(shared && is_mode(pair)));
+    let read = |pair: &[Value]| {
+        let Holder { owner, depth, .. } = holder(pair)?;
+        let (owner, mode) = match (shared, owner.strip_suffix(":write")) {
+            (true, Some(writer)) => (writer.to_owned(), Mode::Write),
+            (true, None) => (owner, Mode::Read),
+            (false, _) => (owner, Mode::Exclusive),
+        };
+        wire::is_owner(&owner).then(|| Holder::with_mode(owner, depth, mode))
+    };
+    pairs.map(read).collect()
+}
 
 /// Every lock whose name starts with `prefix`, each once, by name.
 pub(crate) async fn list(links: &Links, prefix: &str) -> Result<Vec<Snapshot>> {
@@ -33,9 +83,8 @@ pub(crate) async fn list(links: &Links, prefix: &str) -> Result<Vec<Snapshot>> {
         let fresh: Vec<Arc<str>> =
             keys.into_iter().filter(|key| seen.insert(key.clone())).collect();
         let looks = fresh.chunks(BATCH).map(|names| {
-            let look: BoxFuture<'_, Result<Vec<Snapshot>>> = Box::pin(async move {
-                exclusive::listed(names, exclusive::list(names).run(links).await?)
-            });
+            let look: BoxFuture<'_, Result<Vec<Snapshot>>> =
+                Box::pin(async move { listed(names, look(names).run(links).await?) });
             look
         });
         for found in join_all(looks.collect()).await {
@@ -62,5 +111,28 @@ fn page(reply: Value) -> Result<(Vec<u8>, Vec<Arc<str>>)> {
             Ok((cursor, keys.collect()))
         }
         _ => Err(nonsense),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locks_are_told_from_other_hashes() {
+        const A: &str = "3f2504e0-4f89-41d3-9a0c-0305e82c3301:1";
+        let fields = |pairs: &[(&str, &str)]| -> Vec<Value> {
+            let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+            pairs.iter().flat_map(|(name, value)| [text(name), text(value)]).collect()
+        };
+        let writer = format!("{A}:write");
+        let seen = |pairs: &[(&str, &str)]| holders(&fields(pairs));
+        assert_eq!(seen(&[(A, "2")]), Some(vec![Holder::new(A, 2)]));
+        let both = seen(&[("mode", "write"), (&writer, "1"), (A, "2")]).unwrap();
+        assert_eq!(both[0], Holder::with_mode(A, 1, Mode::Write));
+        assert_eq!(both[1], Holder::with_mode(A, 2, Mode::Read));
+        assert_eq!(seen(&[("mode", "dark"), ("font", "12")]), None);
+        assert_eq!(seen(&[(&writer, "1")]), None);
+        assert_eq!(seen(&[("name", "Ada")]), None);
     }
 }

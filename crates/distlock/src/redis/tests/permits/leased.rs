@@ -159,7 +159,7 @@ async fn the_number_can_be_set_and_changed_while_permits_are_out() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
     let mut ear = Ear::on(&server, CHANNEL).await;
-    let mut admin = async |o| store.admin("s", &op(o)).await.unwrap();
+    let admin = async |o| store.admin("s", &op(o)).await.unwrap();
     assert_eq!(admin(LeasedOp::Set(3)).await, 3);
     store.acquire(&claim("s", owner(), some(2))).await.unwrap();
     for _ in 0..2 {

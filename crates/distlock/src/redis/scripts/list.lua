@@ -1,6 +1,6 @@
 -- Which of these keys look like held locks.
 -- KEYS  the candidates
--- ARGV  1 the most fields that a lock has
+-- ARGV  1 the most fields that a lock has   2 the same for a read-write lock
 -- Returns an array: what exclusive_inspect returns, or false for a key that is no lock.
 local answers = {}
 for i, key in ipairs(KEYS) do
@@ -11,7 +11,8 @@ for i, key in ipairs(KEYS) do
     return fields
   end
   -- A big hash is somebody's data: do not read all of it.
-  if type(fields) == 'number' and fields <= tonumber(ARGV[1]) then
+  local few = type(fields) == 'number' and fields <= tonumber(ARGV[2])
+  if few and (fields <= tonumber(ARGV[1]) or redis.call('hexists', key, 'mode') == 1) then
     answers[i] = { ttl, redis.call('hgetall', key) }
   else
     answers[i] = false
