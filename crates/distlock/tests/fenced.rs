@@ -93,6 +93,7 @@ promises_of_a_server! {
 promises_of_a_server! {
     guarded:
     who_lost_the_lock_cannot_write
+    readers_and_writers_can_while_they_hold
     an_heir_can_write_at_once
     counting_is_exact_although_locks_are_lost
     a_lost_answer_is_not_asked_for_again
