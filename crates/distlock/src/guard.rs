@@ -11,8 +11,8 @@ use std::time::Duration;
 use crate::engine::{self, Hold, State, Tenure};
 use crate::error::{Error, ErrorKind, Result};
 use crate::owner::Owner;
-use crate::request::{Got, check_lease};
-use crate::store::{Claim, Command, Reply};
+use crate::request::{Acquire, Got, May, check_lease};
+use crate::store::{Claim, Command, Reply, What};
 
 /// The lock is held while this lives, unless it is [lost](Guard::lost). Dropping it releases the lock.
 ///
@@ -305,5 +305,53 @@ impl FencedGuard {
     /// The fencing token: higher than that of every acquisition before. Show it to whatever the lock protects.
     pub fn token(&self) -> u64 {
         self.0.hold.tenure.token()
+    }
+}
+
+impl WriteGuard {
+    /// Reads on instead of writing, and lets other readers in: nobody else can write in between.
+    ///
+    /// The read is kept by the watchdog if the write was; otherwise it has a lease of its own, as long as the write's. Where
+    /// its owner writes more than once, the other holds stay as they are.
+    ///
+    /// ```
+    /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    /// # rt.block_on(async {
+    /// let locks = distlock::Locks::memory();
+    /// let writing = locks.rw("prices").write().await?;
+    /// let reading = writing.downgrade().await?;
+    /// assert!(locks.rw("prices").try_read().await?.is_some());
+    /// assert!(locks.rw("prices").try_write().await?.is_none());
+    /// # reading.unlock().await?;
+    /// # Ok::<(), distlock::Error>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Dropping the future half-way leaves nothing held.
+    ///
+    /// # Errors
+    /// `Lost` if the write was not held any more; `Unavailable` or `Indeterminate` if the store did not answer in time.
+    /// Nothing is held then.
+    pub async fn downgrade(self) -> Result<ReadGuard> {
+        let hold = &self.0.hold;
+        let (tenure, lease) = (&hold.tenure, hold.tenure.lease);
+        let (engine, name, kind) = (tenure.engine.clone(), tenure.name().clone(), tenure.kind);
+        let read: Acquire<ReadGuard, May> =
+            Acquire::new(engine, Ok(name), kind, What::Read).owner(&tenure.owner);
+        let read = if hold.watched { read } else { read.lease(lease) };
+        // Whoever writes can read at once; if this one cannot, somebody else writes.
+        let Some(read) = read.await? else {
+            return Err(engine::lost().about(kind, tenure.name()));
+        };
+        // If the write had been lost before, others may have written since, and the read is no continuation of it.
+        self.unlock().await?;
+        Ok(read)
+    }
+
+    /// [`downgrade`](WriteGuard::downgrade) for blocking code.
+    pub fn downgrade_blocking(self) -> Result<ReadGuard> {
+        let env = self.0.hold.tenure.engine.env.clone();
+        engine::block_on(&*env, Box::pin(self.downgrade()))
     }
 }

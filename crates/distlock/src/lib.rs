@@ -30,6 +30,7 @@
 //! that long: use it when the work must not.
 //!
 #![doc = include_str!("../../../docs/guarantees.md")]
+#![doc = include_str!("../../../docs/fencing.md")]
 
 mod backoff;
 mod config;

@@ -149,7 +149,7 @@ pub(crate) struct Tenure {
     /// The newest fencing token; 0 for kinds that have none.
     token: AtomicU64,
     /// The lease that the present hold asks for when it passes to this tenure.
-    pub(super) lease: Duration,
+    pub(crate) lease: Duration,
     /// When the watchdog renews it next; [`Moment::NEVER`] if it does not.
     renew_at: AtomicU64,
     /// Where the watchdog keeps it.
@@ -306,7 +306,7 @@ impl Tenure {
 pub(crate) struct Hold {
     pub(crate) tenure: Arc<Tenure>,
     /// Whether this level asked for the watchdog.
-    pub(super) watched: bool,
+    pub(crate) watched: bool,
     armed: bool,
 }
 

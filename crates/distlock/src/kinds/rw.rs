@@ -1,26 +1,212 @@
 //! Many readers or one writer.
 
+use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::handle::Handle;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::store::Kind;
+use crate::guard::{ReadGuard, WriteGuard};
+use crate::owner::Owner;
+use crate::request::{Acquire, May, Must};
+use crate::store::{Kind, Mode, Snapshot, What};
 
-/// Many readers or one writer.
+/// Many readers or one writer: Redisson's `RReadWriteLock`.
+///
+/// A handle is a name; it costs nothing and can be cloned. What is held is a [`ReadGuard`] or a [`WriteGuard`].
+///
+/// # When not
+/// When reading is brief: a [`Mutex`](crate::Mutex) costs less. When whoever reads may want to write: an owner that reads
+/// cannot write before it has let go of its read, and one that waits to write while it reads waits for ever. Take the
+/// writing half from the start and [`downgrade`](WriteGuard::downgrade).
+///
+/// # Guarantees
+/// - Never two writers, and never a writer together with a reader that is somebody else, while the store keeps its memory
+///   and holders obey [`Guard::lost`](crate::Guard::lost).
+/// - A writer may read as well: pass its owner on, or [`downgrade`](WriteGuard::downgrade).
+/// - Each reader has a lease of its own. A short one never ends another's, and a reader that died keeps a writer out for
+///   no longer than its own lease. Levels of one owner share one life, that of the longest.
+/// - **Nobody is kept out for ever.** While a writer waits for readers, readers of this library that come later stand behind
+///   it, so a stream of readers does not keep it out; those who are inside may go deeper. A writer that gives up or dies is
+///   stood behind no longer, at the latest after 2.5 s. When a writer leaves, everybody who waits may be next, readers and
+///   writers alike: the order is not fixed. A single try is stood behind by nobody.
+///
+/// # If the holder dies
+/// What it held is free when its lease ends: at most the watchdog's timeout (30 s unless configured) after the last renewal.
+///
+/// # Redisson compatibility
+/// The same keys, channel and messages as `RedissonClient.getReadWriteLock(name)`: Java and Rust exclude and wake each
+/// other. Java's readers do not know of a writer of this library that waits, and do not stand behind it. A writer here looks
+/// through a Java reader whose lease has ended, as Redisson itself does only when another reader leaves.
+///
+/// # Examples
+/// ```
+/// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+/// # rt.block_on(async {
+/// use distlock::Locks;
+///
+/// let locks = Locks::memory();
+/// let prices = locks.rw("prices");
+///
+/// let (one, two) = (prices.read().await?, prices.read().await?); // together
+/// assert!(prices.try_write().await?.is_none());
+/// one.unlock().await?;
+/// two.unlock().await?;
+///
+/// let writing = prices.write().await?; // alone
+/// assert!(prices.try_read().await?.is_none());
+/// let reading = writing.downgrade().await?; // reads on, and lets other readers in
+/// assert!(prices.try_read().await?.is_some());
+/// reading.unlock().await?;
+/// # Ok::<(), distlock::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone)]
 pub struct Rw {
     handle: Handle,
 }
 
-impl std::fmt::Debug for Rw {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Rw").field(&self.handle.name()).finish()
-    }
-}
+/// Whether an acquisition waits is filled in when it is made.
+const WRITE: What = What::Write { waits: false };
 
 impl Rw {
     pub(crate) fn new(engine: Arc<Engine>, name: Result<Arc<str>>) -> Rw {
         Rw { handle: Handle::new(engine, name, Kind::Rw) }
+    }
+
+    /// Acquires to read; waits for as long as it takes, or [`wait`](Acquire::wait) says.
+    ///
+    /// # Cancel safety
+    /// Dropping the future at any point leaves nothing behind: an acquisition that is under way falls back by itself.
+    ///
+    /// # Errors
+    /// `WaitTimeout` if it could not be had for the whole wait; `Unavailable` or `Indeterminate` if the store cannot be
+    /// reached; `Conflict` if something else stands under the name; `InvalidName`, `InvalidDuration`, `Closed`.
+    pub fn read(&self) -> Acquire<ReadGuard, Must> {
+        self.handle.acquire(What::Read)
+    }
+
+    /// Acquires to read if it can: one attempt unless [`wait`](Acquire::wait) says more. `None` if somebody else writes, or
+    /// waits to.
+    ///
+    /// # Cancel safety
+    /// As [`read`](Rw::read).
+    ///
+    /// # Errors
+    /// As [`read`](Rw::read), but never `WaitTimeout`.
+    pub fn try_read(&self) -> Acquire<ReadGuard, May> {
+        self.handle.acquire(What::Read)
+    }
+
+    /// Acquires to write; waits for as long as it takes, or [`wait`](Acquire::wait) says. Readers that come meanwhile stand
+    /// behind it.
+    ///
+    /// # Cancel safety
+    /// As [`read`](Rw::read); readers that stood behind it come in at once.
+    ///
+    /// # Errors
+    /// As [`read`](Rw::read).
+    pub fn write(&self) -> Acquire<WriteGuard, Must> {
+        self.handle.acquire(WRITE)
+    }
+
+    /// Acquires to write if it can: one attempt unless [`wait`](Acquire::wait) says more. `None` if anybody reads or writes.
+    ///
+    /// # Cancel safety
+    /// As [`write`](Rw::write).
+    ///
+    /// # Errors
+    /// As [`read`](Rw::read), but never `WaitTimeout`.
+    pub fn try_write(&self) -> Acquire<WriteGuard, May> {
+        self.handle.acquire(WRITE)
+    }
+
+    /// Throws every reader out; true if there was one. Does nothing while somebody writes, be it one who reads as well.
+    ///
+    /// For operators: readers in this process learn of it at once, those elsewhere when they renew.
+    pub async fn force_unlock_read(&self) -> Result<bool> {
+        Ok(self.handle.force(What::Read).await?.is_held())
+    }
+
+    /// Throws the writer out, with what it reads; true if there was one. Does nothing while nobody writes.
+    ///
+    /// For operators: a writer in this process learns of it at once, one elsewhere when it renews.
+    pub async fn force_unlock_write(&self) -> Result<bool> {
+        Ok(self.handle.force(WRITE).await?.is_held())
+    }
+
+    /// Frees what `owner` reads although its guard is gone, for instance after [`ReadGuard::leak`].
+    ///
+    /// # Errors
+    /// `NotHeld` if that owner does not read, or does so through a guard of this process.
+    pub async fn unlock_read(&self, owner: &Owner) -> Result<()> {
+        self.handle.unlock(What::Read, owner).await
+    }
+
+    /// Frees what `owner` writes although its guard is gone, for instance after [`WriteGuard::leak`].
+    ///
+    /// # Errors
+    /// `NotHeld` if that owner does not write, or does so through a guard of this process.
+    pub async fn unlock_write(&self, owner: &Owner) -> Result<()> {
+        self.handle.unlock(WRITE, owner).await
+    }
+
+    /// Whether anybody reads; a writer that reads as well does.
+    pub async fn is_read_locked(&self) -> Result<bool> {
+        Ok(self.inspect().await?.holders.iter().any(|holder| holder.mode == Mode::Read))
+    }
+
+    /// Whether anybody writes.
+    pub async fn is_write_locked(&self) -> Result<bool> {
+        Ok(self.inspect().await?.holders.iter().any(|holder| holder.mode == Mode::Write))
+    }
+
+    /// Whether anybody reads or writes.
+    pub async fn is_locked(&self) -> Result<bool> {
+        Ok(self.inspect().await?.is_held())
+    }
+
+    /// Whether this owner reads or writes.
+    pub async fn is_held_by(&self, owner: &Owner) -> Result<bool> {
+        Ok(self.inspect().await?.depth_of(owner) > 0)
+    }
+
+    /// How many times this owner reads.
+    pub async fn read_hold_count(&self, owner: &Owner) -> Result<u32> {
+        Ok(count(&self.inspect().await?, owner, Mode::Read))
+    }
+
+    /// How many times this owner writes.
+    pub async fn write_hold_count(&self, owner: &Owner) -> Result<u32> {
+        Ok(count(&self.inspect().await?, owner, Mode::Write))
+    }
+
+    /// How long it stays locked unless it is renewed, with several readers as long as the last of them; `None` if it is
+    /// free.
+    pub async fn ttl(&self) -> Result<Option<Duration>> {
+        Ok(self.inspect().await?.ttl)
+    }
+
+    /// Everything the store knows about it.
+    pub async fn inspect(&self) -> Result<Snapshot> {
+        self.handle.inspect(What::Read).await
+    }
+
+    /// The full name, prefix included; empty if the name is not valid.
+    pub fn name(&self) -> &str {
+        self.handle.name()
+    }
+}
+
+fn count(seen: &Snapshot, owner: &Owner, mode: Mode) -> u32 {
+    let owner = owner.to_string();
+    let own = seen.holders.iter().filter(|holder| holder.mode == mode && holder.owner == owner);
+    own.map(|holder| holder.depth).sum()
+}
+
+impl fmt::Debug for Rw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Rw").field(&self.name()).finish()
     }
 }

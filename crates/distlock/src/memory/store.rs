@@ -31,6 +31,12 @@ impl MemoryStore {
         Arc::new(MemoryStore { env, table })
     }
 
+    /// The hold and the queue under `name`, to compare a server's with.
+    #[cfg(all(test, feature = "redis"))]
+    pub(crate) fn peek(&self, name: &str) -> Option<fair::Entry> {
+        self.table.peek(name)
+    }
+
     fn acquire_as<M: Kept>(&self, claim: &Claim) -> Result<Attempt> {
         let now = self.env.now();
         let step = |entry, around: &dyn Around| M::acquire(entry, claim, now, around);
@@ -63,7 +69,12 @@ impl MemoryStore {
         let mut before = None;
         let step = |entry: Option<M>, around: &dyn Around| {
             before = entry.as_ref().map(|entry| entry.view(name, now));
-            M::force(entry, what, now, around)
+            let step = M::force(entry, what, now, around);
+            // Still held: it is held in another way than was to be freed.
+            if step.entry.as_ref().is_some_and(|after| after.view(name, now).is_held()) {
+                before = None;
+            }
+            step
         };
         self.table.step(&Arc::from(name), now, step)?;
         Ok(before.unwrap_or_else(|| Snapshot::free(name)))

@@ -169,6 +169,12 @@ impl Table {
         Ok(M::unwrap(entry).map_err(|_| conflict())?.view(name, now))
     }
 
+    #[cfg(all(test, feature = "redis"))]
+    pub(super) fn peek<M: Kept>(&self, name: &str) -> Option<M> {
+        let entry = self.of(name).cells.get(name).and_then(|cell| cell.entry.clone());
+        entry.and_then(|entry| M::unwrap(entry).ok())
+    }
+
     pub(super) fn list(&self, prefix: &str, now: Moment) -> Vec<Snapshot> {
         let mut all = Vec::new();
         for shard in &self.shards {

@@ -6,8 +6,9 @@ use super::call::{Call, Script};
 pub(crate) use super::exclusive::acquired;
 use super::permits::counting;
 use super::refusal::nonsense;
-use super::wire::{self, Text, millis};
+use super::wire::{self, millis};
 use crate::error::Result;
+use crate::owner::Owner;
 use crate::store::state::latch::REMEMBERED;
 use crate::store::{Claim, LatchOp, Snapshot};
 
@@ -17,7 +18,7 @@ static RENEW: Script = Script::new(include_str!("scripts/latch_renew.lua"));
 static INSPECT: Script = counting!("latch_inspect.lua");
 static ADMIN: Script = counting!("latch_admin.lua");
 
-/// An owner and what is added to a name for the count-downs and the channel.
+/// An owner and what is added to a name for the answer and the channel.
 const BYTES: usize = 112;
 
 pub(crate) fn acquire(claim: &Claim) -> Call {
@@ -50,10 +51,8 @@ pub(crate) fn snapshot(name: &str, reply: Value) -> Result<Snapshot> {
 
 pub(crate) fn admin(name: &str, op: LatchOp) -> Call {
     match op {
-        LatchOp::CountDown { request } => on(&COUNT_DOWN, name)
-            .arg(Text(request))
-            .arg(wire::latch_channel(name))
-            .arg(millis(REMEMBERED)),
+        LatchOp::CountDown { request } => count_down(name, request),
+        LatchOp::Forget { request } => look_after(&wire::counted(name, request), "forget", 0),
         LatchOp::Init(count) => look_after(name, "init", count),
         LatchOp::Count => look_after(name, "count", 0),
         LatchOp::Reset(count) => look_after(name, "reset", count),
@@ -61,12 +60,15 @@ pub(crate) fn admin(name: &str, op: LatchOp) -> Call {
     }
 }
 
-fn look_after(name: &str, word: &str, count: u32) -> Call {
-    on(&ADMIN, name).arg(word).arg(count).arg(wire::latch_channel(name))
+fn count_down(name: &str, request: Owner) -> Call {
+    Call::new(&COUNT_DOWN, 2, 2, 3 * name.len() + BYTES)
+        .arg(name)
+        .arg(wire::counted(name, request))
+        .arg(wire::latch_channel(name))
+        .arg(millis(REMEMBERED))
 }
 
-/// A call on a latch's two keys.
-fn on(script: &'static Script, name: &str) -> Call {
-    let call = Call::new(script, 2, 3, 3 * name.len() + BYTES);
-    call.arg(name).arg(Text(wire::counted(name)))
+fn look_after(key: &str, word: &str, count: u32) -> Call {
+    let call = Call::new(&ADMIN, 1, 3, 2 * key.len() + BYTES).arg(key);
+    call.arg(word).arg(count).arg(wire::latch_channel(key))
 }

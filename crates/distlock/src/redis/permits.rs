@@ -119,6 +119,7 @@ pub(crate) fn admin(name: &str, op: PermitsOp) -> Call {
         PermitsOp::Drain => ("drain", 0),
         PermitsOp::Available => ("available", 0),
         PermitsOp::Release(permits) => ("release", i64::from(permits)),
+        PermitsOp::ReleaseIfExists(permits) => ("release_if_exists", i64::from(permits)),
         PermitsOp::Delete => ("delete", 0),
     };
     let call = on(&ADMIN, name, 4).arg(word).arg(number);

@@ -3,6 +3,7 @@
 mod claims;
 mod connections;
 mod differential;
+mod fair;
 mod fenced;
 mod guarded;
 mod permits;

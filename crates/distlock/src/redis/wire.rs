@@ -18,7 +18,7 @@
 //! | semaphore: who has how many through this library; ours alone | `{L}:distlock_permits` | `x{t}y:distlock_permits` |
 //! | latch: the count | `L` | `x{t}y` |
 //! | latch: channel (without the test for a brace) | `redisson_countdownlatch__channel__{L}` | `redisson_countdownlatch__channel__{x{t}y}` |
-//! | latch: the count-downs that were done; ours alone | `{L}:distlock_counted` | `x{t}y:distlock_counted` |
+//! | latch: the answer to a count-down, until it has arrived; ours alone | `{L}:distlock_counted:owner` | `x{t}y:distlock_counted:owner` |
 //! | a fence's highest token; ours alone | `distlock_fence:{L}` | `distlock_fence:x{t}y` |
 //!
 //! An owner is `uuid:n` in ASCII, a depth a decimal integer of at least 1, a time to live is in milliseconds.
@@ -90,9 +90,9 @@ pub(crate) fn latch_channel(name: &str) -> String {
     format!("redisson_countdownlatch__channel__{{{name}}}")
 }
 
-/// The count-downs of the latch `name` that were done.
-pub(crate) fn counted(name: &str) -> Suffixed<'_> {
-    Suffixed { name, suffix: "distlock_counted" }
+/// The answer to a count-down of the latch `name`.
+pub(crate) fn counted(name: &str, request: Owner) -> String {
+    format!("{}:{request}", Suffixed { name, suffix: "distlock_counted" })
 }
 
 /// The highest token that the fence `name` has seen.

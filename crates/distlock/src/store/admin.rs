@@ -39,7 +39,9 @@ impl Admin {
                     | LeasedOp::Extend(..)
                     | LeasedOp::Remaining(_)
             ),
-            Admin::Latch(op) => matches!(op, LatchOp::CountDown { .. } | LatchOp::Count),
+            Admin::Latch(op) => {
+                matches!(op, LatchOp::CountDown { .. } | LatchOp::Count | LatchOp::Forget { .. })
+            }
             Admin::Fence { .. } => true,
             Admin::FenceForget => false,
         }
@@ -58,8 +60,10 @@ pub enum PermitsOp {
     Drain,
     /// How many are left; 0 if nobody has set any. Idempotent.
     Available,
-    /// Gives back permits that are held without a guard: the number left.
+    /// Gives back permits that are held without a guard: the number left. Makes the semaphore if there is none.
     Release(u32),
+    /// The same, but only if there is a semaphore: 1, else 0.
+    ReleaseIfExists(u32),
     /// Removes the semaphore: 1 if there was one.
     Delete,
 }
@@ -94,9 +98,14 @@ pub enum LeasedOp {
 pub enum LatchOp {
     /// Sets the count if there is none: 1, else 0.
     Init(u32),
-    /// Counts down: the count after it. Idempotent by `request`.
+    /// Counts down: the count after it. Idempotent by `request`, until that is forgotten.
     CountDown {
         /// Who asks; the same for every time that one count-down is sent.
+        request: Owner,
+    },
+    /// The answer to this count-down has arrived, so that it need not be remembered any longer: 1 if it was. Idempotent.
+    Forget {
+        /// Who asked.
         request: Owner,
     },
     /// The count; 0 if there is none. Idempotent.

@@ -1,1 +1,4 @@
-//! What `fair` promises.
+//! One owner at a time, in the order in which they asked.
+
+pub mod basics;
+pub mod crowds;

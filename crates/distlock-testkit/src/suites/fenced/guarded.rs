@@ -24,12 +24,16 @@ fn ok() -> Reply {
     Reply::Bytes(b"OK".to_vec())
 }
 
-/// One of each kind that has an owner, under `{k}`.
+/// One of each kind, under a name of its own.
+fn name(kind: &str) -> String {
+    format!("{{k}}:{kind}")
+}
+
 async fn lock(locks: &Locks, kind: &str, lease: Duration) -> Guard {
     let guard = match kind {
-        "mutex" => locks.mutex("{k}").lock().lease(lease).await,
-        "spin" => locks.spin("{k}").lock().lease(lease).await,
-        "simple" => locks.simple("{k}").lock().lease(lease).await,
+        "mutex" => locks.mutex(name(kind)).lock().lease(lease).await,
+        "spin" => locks.spin(name(kind)).lock().lease(lease).await,
+        "simple" => locks.simple(name(kind)).lock().lease(lease).await,
         other => panic!("{other}"),
     };
     guard.expect("it gets free")
@@ -37,8 +41,8 @@ async fn lock(locks: &Locks, kind: &str, lease: Duration) -> Guard {
 
 async fn force(locks: &Locks, kind: &str) -> bool {
     let forced = match kind {
-        "simple" => locks.simple("{k}").force_unlock().await,
-        _ => locks.mutex("{k}").force_unlock().await,
+        "simple" => locks.simple(name(kind)).force_unlock().await,
+        _ => locks.mutex(name(kind)).force_unlock().await,
     };
     forced.expect("the server answers")
 }
@@ -54,7 +58,7 @@ pub async fn who_lost_the_lock_cannot_write(server: Server) {
         assert_eq!(guard.state(), State::Held, "nobody has told it yet");
         let late = guard.send(&set("late")).await.expect_err("it is not held");
         assert_eq!(late.kind(), ErrorKind::Lost, "{kind}: {late}");
-        assert_eq!(late.lock_name(), Some("{k}"));
+        assert_eq!(late.lock_name(), Some(&*name(kind)));
         assert!(guard.is_lost());
 
         let guard = lock(&here, kind, HOUR).await;

@@ -1,10 +1,10 @@
 -- Looks after a latch.
--- KEYS  1 the count   2 the count-downs that were done
+-- KEYS  1 the count; for forget, the answer to a count-down
 -- ARGV  1 what to do   2 a count   3 channel
 -- Returns  init: 1 set, 0 there was a count already
 --          count: the count
 --          reset: what the count was
---          delete: 1 removed, 0 there was none
+--          delete, forget: 1 removed, 0 there was none
 --          force: what the count was, nil if there was none
 -- Mirrors Redisson's trySetCount, getCount and delete. A latch of zero is no latch; and one that goes away is open, so those
 -- who wait are told `0` besides Redisson's `1`, and last, because a Java waiter that hears `1` in between waits on.
@@ -13,6 +13,9 @@ local count = number(KEYS[1])
 local was = math.max(0, count or 0)
 if op == 'count' then
   return was
+end
+if op == 'forget' then
+  return redis.call('del', KEYS[1])
 end
 if op == 'init' and count then
   return 0
@@ -27,16 +30,11 @@ if op == 'init' or op == 'reset' then
   end
   return op == 'init' and 1 or was
 end
-if op == 'delete' then
-  redis.call('del', KEYS[2])
-end
-if redis.call('del', KEYS[1]) == 1 then
+local gone = redis.call('del', KEYS[1])
+if gone == 1 then
   if op == 'delete' then
     redis.pcall('publish', ARGV[3], '1')
   end
   redis.pcall('publish', ARGV[3], '0')
 end
-if op == 'delete' then
-  return count and 1 or 0
-end
-return count or false
+return op == 'delete' and gone or count or false

@@ -3,11 +3,12 @@
 -- ARGV  1 what to do   2 a number   3 channel   4 the most permits there can be
 -- Returns  init: 1 set, 0 there was a number already
 --          add, release: the permits left; both create the semaphore
+--          release_if_exists: 1 given back, 0 there is no semaphore
 --          drain: how many were left, none are now
 --          available: the permits left
 --          delete: 1 removed, 0 there was none
--- Mirrors Redisson's trySetPermits, addPermits, release, drainPermits, availablePermits and delete; keeps the time to live
--- where those drop it, and publishes only what a Java listener can take, which is above zero.
+-- Mirrors Redisson's trySetPermits, addPermits, release, releaseIfExists, drainPermits, availablePermits and delete; keeps the
+-- time to live where those drop it, and publishes only what a Java listener can take, which is above zero.
 local op, most = ARGV[1], tonumber(ARGV[4])
 if op == 'delete' then
   number(KEYS[1])
@@ -24,13 +25,13 @@ if op == 'drain' then
   end
   return left or 0
 end
-if left and op == 'init' then
+if left and op == 'init' or not left and op == 'release_if_exists' then
   return 0
 end
 local more = tonumber(ARGV[2])
 local sum = math.max(-most, math.min(most, (left or 0) + more))
 if left then
-  if op == 'release' then
+  if op ~= 'add' then
     -- A removal of nothing: after it a server that is out of memory lets permits come back.
     redis.call('hdel', KEYS[2], '')
   end
@@ -43,7 +44,7 @@ end
 if more > 0 and sum > 0 then
   redis.pcall('publish', ARGV[3], sum)
 end
-if op == 'init' then
-  return 1
+if op == 'add' or op == 'release' then
+  return sum
 end
-return sum
+return 1

@@ -1,6 +1,6 @@
 //! A count that comes down to zero: what `scripts/latch_*.lua` do, in Rust.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use super::permits::FOREVER;
@@ -9,27 +9,20 @@ use crate::env::Moment;
 use crate::owner::Owner;
 use crate::store::{Admin, Attempt, Claim, LatchOp, Released, Snapshot, What};
 
-/// How long a count-down is remembered after the last one. It outlives the latch: a count-down that is sent again because
-/// its answer was lost must not count for the next latch of that name. Far longer than anybody goes on sending, and so
-/// that a server may stand still for a while in between.
+/// How long a count-down is remembered whose answer never arrives. It outlives the latch: sent again, it must not count for
+/// the next latch of that name. Far longer than anybody goes on sending, even if the server stands still in between.
 pub const REMEMBERED: Duration = Duration::from_secs(60);
 
-/// A latch, or what is remembered of one. An open latch that nobody counted down of late has no entry.
+/// A latch, and the count-downs whose answers may be under way. An open latch without these has no entry.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Entry {
     /// The count; `None` if there is no latch, which is the same as an open one.
     pub count: Option<u32>,
-    /// The count-downs that were done.
-    pub counted: HashSet<Owner>,
-    /// Until when they are remembered.
-    pub until: Option<Moment>,
+    /// The count-downs that were done: the answer to each, and until when it is remembered.
+    pub counted: HashMap<Owner, (u32, Moment)>,
 }
 
 impl Entry {
-    fn remembers(&self, now: Moment) -> bool {
-        self.until.is_some_and(|until| until > now)
-    }
-
     fn is_open(&self) -> bool {
         self.count.is_none_or(|count| count == 0)
     }
@@ -40,24 +33,25 @@ impl Entry {
     }
 
     fn count_down(mut self, request: Owner, now: Moment) -> Step<Entry, i64> {
-        if !self.remembers(now) {
-            self.counted.clear();
+        self.counted.retain(|_, (_, until)| *until > now);
+        if let Some((answer, _)) = self.counted.get(&request) {
+            let answer = i64::from(*answer);
+            return Step::quiet(Some(self), answer);
         }
-        let count = match self.count {
-            Some(count) if !self.counted.contains(&request) => count,
-            count => return Step::quiet(Some(self), i64::from(count.unwrap_or_default())),
-        };
-        self.counted.insert(request);
-        self.until = Some(now.after(REMEMBERED));
-        self.set(count - 1);
-        let left = i64::from(count - 1);
-        if self.is_open() { Step::loud(Some(self), left) } else { Step::quiet(Some(self), left) }
+        let Some(count) = self.count else { return Step::quiet(Some(self), 0) };
+        let left = count - 1;
+        self.counted.insert(request, (left, now.after(REMEMBERED)));
+        self.set(left);
+        match left {
+            0 => Step::loud(Some(self), 0),
+            left => Step::quiet(Some(self), i64::from(left)),
+        }
     }
 }
 
 impl Machine for Entry {
     fn is_live(&self, now: Moment) -> bool {
-        self.count.is_some() || self.remembers(now)
+        self.count.is_some() || self.counted.values().any(|(_, until)| *until > now)
     }
 
     /// Nothing is held afterwards, and nothing written.
@@ -99,16 +93,23 @@ impl Machine for Entry {
             }
             LatchOp::Init(_) => Step::quiet(Some(latch), 0),
             LatchOp::CountDown { request } => latch.count_down(request, now),
+            LatchOp::Forget { request } => {
+                let known = latch.counted.remove(&request);
+                let known = known.is_some_and(|(_, until)| until > now);
+                Step::quiet(Some(latch), i64::from(known))
+            }
             LatchOp::Count => Step::quiet(Some(latch), was),
             LatchOp::Reset(count) => {
                 latch.set(count);
-                if count == 0 {
-                    Step::loud(Some(latch), was)
-                } else {
-                    Step::quiet(Some(latch), was)
+                match count {
+                    0 => Step::loud(Some(latch), was),
+                    _ => Step::quiet(Some(latch), was),
                 }
             }
-            LatchOp::Delete => Step::loud(None, i64::from(before.is_some())),
+            LatchOp::Delete => {
+                latch.count = None;
+                Step::loud(Some(latch), i64::from(before.is_some()))
+            }
         }
     }
 

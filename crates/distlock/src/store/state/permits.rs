@@ -117,6 +117,9 @@ impl Machine for Entry {
             (PermitsOp::Release(permits), entry) => {
                 entry.unwrap_or_default().add(i64::from(permits))
             }
+            (PermitsOp::ReleaseIfExists(permits), Some(entry)) => {
+                Step { answer: 1, ..entry.add(i64::from(permits)) }
+            }
             (PermitsOp::Drain, Some(mut entry)) => {
                 let left = std::mem::take(&mut entry.left);
                 Step::quiet(Some(entry), left)
@@ -126,9 +129,13 @@ impl Machine for Entry {
                 Step::quiet(Some(entry), left)
             }
             (PermitsOp::Delete, Some(_)) => Step::quiet(None, 1),
-            (PermitsOp::Drain | PermitsOp::Available | PermitsOp::Delete, None) => {
-                Step::quiet(None, 0)
-            }
+            (
+                PermitsOp::Drain
+                | PermitsOp::Available
+                | PermitsOp::Delete
+                | PermitsOp::ReleaseIfExists(_),
+                None,
+            ) => Step::quiet(None, 0),
         }
     }
 

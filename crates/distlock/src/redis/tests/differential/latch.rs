@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Step, agree, anybody};
+use super::{OWNERS, Step, agree, anybody};
 use crate::Owner;
 use crate::store::{Admin, LatchOp, Snapshot, What};
 
@@ -17,10 +17,8 @@ fn count_down(request: Owner, _: u32) -> Admin {
     Admin::Latch(LatchOp::CountDown { request })
 }
 
-/// A count-down of its own every time.
-fn fresh_count_down(_: Owner, _: u32) -> Admin {
-    let request = super::owner();
-    Admin::Latch(LatchOp::CountDown { request })
+fn forget(request: Owner, _: u32) -> Admin {
+    Admin::Latch(LatchOp::Forget { request })
 }
 
 fn steps() -> impl Strategy<Value = Step> {
@@ -32,8 +30,8 @@ fn steps() -> impl Strategy<Value = Step> {
         1 => anybody().prop_map(|who| Step::GiveUp { who, what: WHAT }),
         1 => Just(Step::Force { what: WHAT }),
         1 => Just(Step::Inspect { what: WHAT }),
-        3 => anybody().prop_map(|who| Step::AdminOf { who, number: 0, op: count_down }),
-        5 => anybody().prop_map(|who| Step::AdminOf { who, number: 0, op: fresh_count_down }),
+        6 => anybody().prop_map(|who| Step::AdminOf { who, number: 0, op: count_down }),
+        3 => anybody().prop_map(|who| Step::AdminOf { who, number: 0, op: forget }),
         3 => (0..4_u32).prop_map(|count| op(LatchOp::Init(count))),
         1 => (0..4_u32).prop_map(|count| op(LatchOp::Reset(count))),
         2 => Just(op(LatchOp::Count)),
@@ -46,5 +44,7 @@ fn a_latch_is_the_same_everywhere() {
     let kept = |seen: &Snapshot| {
         seen.holders.is_empty() && seen.count.is_none_or(|count| (1..4).contains(&count))
     };
-    agree(steps(), WHAT, kept, &[op(LatchOp::Delete)]);
+    let forget_all = (0..OWNERS).map(|who| Step::AdminOf { who, number: 0, op: forget });
+    let clear: Vec<Step> = forget_all.chain([op(LatchOp::Delete)]).collect();
+    agree(steps(), WHAT, kept, &clear);
 }

@@ -43,6 +43,7 @@ fn all() -> impl Strategy<Value = Step> {
         2 => (-6..7_i64).prop_map(|permits| op(PermitsOp::Add(permits))),
         1 => prop_oneof![Just(i64::MIN), Just(i64::MAX)].prop_map(|n| op(PermitsOp::Add(n))),
         2 => (1..4_u32).prop_map(|permits| op(PermitsOp::Release(permits))),
+        1 => (1..4_u32).prop_map(|permits| op(PermitsOp::ReleaseIfExists(permits))),
         1 => Just(op(PermitsOp::Drain)),
     ]
 }

@@ -79,11 +79,13 @@ async fn permits_are_counted_below_zero_but_negative_numbers_are_not_called_out(
     let mut admin = async |o| store.admin("s", &op(o)).await.unwrap();
     assert_eq!(admin(PermitsOp::Available).await, 0);
     assert_eq!(admin(PermitsOp::Drain).await, 0);
+    assert_eq!(admin(PermitsOp::ReleaseIfExists(2)).await, 0);
     assert!(keys(&mut raw).await.is_empty());
     assert_eq!(admin(PermitsOp::Release(2)).await, 2);
     assert_eq!(admin(PermitsOp::Add(-7)).await, -5);
     assert_eq!(admin(PermitsOp::Available).await, -5);
-    assert_eq!(admin(PermitsOp::Release(1)).await, -4);
+    assert_eq!(admin(PermitsOp::ReleaseIfExists(1)).await, 1);
+    assert_eq!(admin(PermitsOp::Available).await, -4);
     assert_eq!(admin(PermitsOp::Add(10)).await, 6);
     assert_eq!(admin(PermitsOp::Drain).await, 6);
     assert_eq!(raw.run::<String>("GET s").await, "0");

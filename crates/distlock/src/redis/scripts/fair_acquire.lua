@@ -1,0 +1,101 @@
+-- Takes a fair lock if it is the owner's turn, or a place in its queue; sets the depth of a hold, or passes a hold on.
+-- KEYS  1 the lock   2 the queue   3 the timeouts
+-- ARGV  1 owner   2 lease in ms   3 depth   4 patience in ms, 0 for a single try   5 channel   6 the owner it passes from;
+--       absent unless it does
+-- Returns nil: held now at this depth; n >= 0: busy, ask again in n ms if nobody calls; -1: something without a time to live
+--         is in the way.
+-- Mirrors Redisson's fair tryLockInnerAsync. Sets the count instead of adding to it; a head that does not come keeps its
+-- place for seconds, not for minutes, and is not polled for without a pause.
+local owner, lease, patience, channel, heir = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[4]), ARGV[5], ARGV[6]
+local ttl = redis.call('pttl', lock)
+if ttl == -1 then
+  return -1
+end
+local mine = ttl ~= -2 and redis.call('hexists', lock, owner) == 1
+local passed = ttl ~= -2 and not mine and heir and redis.call('hexists', lock, heir) == 1
+if mine or passed then
+  -- The time to live first: if it is refused, nothing has changed yet.
+  redis.call('pexpire', lock, lease)
+  redis.call('hset', lock, owner, ARGV[3])
+  if passed then
+    redis.call('hdel', lock, heir)
+    redis.call('lrem', queue, 0, owner)
+    redis.call('zrem', timeouts, owner)
+  end
+  return nil
+end
+local free = ttl == -2
+ttl = math.max(ttl, 0)
+if ARGV[3] ~= '1' or heir then
+  return ttl
+end
+
+local head, dropped, queued, now = redis.call('lindex', queue, 0), false, false, nil
+if head then
+  now = clock()
+  queued = patience > 0 and redis.call('lpos', queue, owner)
+  if queued then
+    -- Who asks is there, and does not lose its place by asking.
+    redis.call('zadd', timeouts, 'gt', now + patience, owner)
+  end
+  head, dropped = drop_dead(now)
+end
+local first_in_line = not head or head == owner
+
+if free and first_in_line then
+  -- Taking it from the queue first: what is refused from here on leaves no lock behind.
+  if head then
+    redis.call('lpop', queue)
+    redis.call('zrem', timeouts, owner)
+    lower(patience, now + math.max(lease + patience, LEAST), {})
+  end
+  redis.call('hset', lock, owner, 1)
+  local set = redis.pcall('pexpire', lock, lease)
+  if type(set) == 'table' then
+    -- Scripts do not roll back: without this a refused PEXPIRE leaves a lock for ever.
+    redis.pcall('hdel', lock, owner)
+    redis.pcall('del', lock)
+    return set
+  end
+  return nil
+end
+
+local rest = ttl
+if free then
+  local first, absent = first_present(function(waiter)
+    if waiter == owner then
+      return true
+    end
+    -- Not being allowed to ask is no reason to take anybody for dead.
+    local listening = redis.pcall('pubsub', 'numsub', channel .. ':' .. waiter)
+    return not listening[2] or listening[2] > 0
+  end)
+  local latest, changed = cut(absent, now + GRACE, now)
+  if first and first ~= owner then
+    local came, also = cut({ first }, now + ABSENCE, now)
+    latest = math.max(latest, came)
+    -- A call may have been lost, and a lease ends without one. Once for each change: this is no polling.
+    if changed or also or dropped then
+      redis.pcall('publish', channel .. ':' .. first, '0')
+    end
+  end
+  rest = latest - now
+elseif patience > 0 and not first_in_line then
+  rest = ttl + LATER
+end
+
+if patience == 0 then
+  return rest
+end
+if not queued then
+  now = now or clock()
+  local last = redis.call('lindex', queue, -1)
+  local score = last and redis.call('zscore', timeouts, last)
+  redis.call('zadd', timeouts, math.max(tonumber(score or 0), now + ttl) + patience, owner)
+  local pushed = redis.pcall('rpush', queue, owner)
+  if type(pushed) == 'table' then
+    redis.call('zrem', timeouts, owner)
+    return pushed
+  end
+end
+return math.min(rest, math.max(RECHECK_LEAST, math.min(RECHECK, math.floor(patience / 2))))

@@ -1,0 +1,384 @@
+//! The queue under virtual time: waiters that behave as the engine does, and some that die.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet};
+
+use fastrand::Rng;
+use uuid::Uuid;
+
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(300);
+const LEASE: Duration = Duration::from_secs(30);
+
+fn claim(owner: Owner) -> Claim {
+    let what = What::Fair { patience: Some(PATIENCE) };
+    Claim { name: "k".into(), owner, lease: LEASE, depth: 1, heir_of: None, what }
+}
+
+fn millis(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn at(n: u64) -> Moment {
+    // Not from the origin itself, which is a nanosecond late.
+    Moment::from_origin(millis(1000 + n))
+}
+
+/// Who listens.
+#[derive(Default)]
+struct Ears(HashSet<Owner>);
+
+impl Around for Ears {
+    fn listens(&self, owner: Owner) -> bool {
+        self.0.contains(&owner)
+    }
+
+    fn token(&self) -> u64 {
+        unreachable!("no fair lock has tokens")
+    }
+}
+
+/// A lock, step by step.
+#[derive(Default)]
+struct Bench {
+    entry: Option<Entry>,
+    ears: Ears,
+}
+
+impl Bench {
+    fn ask(&mut self, owner: Owner, now: Moment) -> (Attempt, Wake) {
+        let step = Entry::acquire(self.entry.take(), &claim(owner), now, &self.ears);
+        self.entry = step.entry;
+        (step.answer, step.wake)
+    }
+
+    fn try_once(&mut self, owner: Owner, now: Moment) -> Attempt {
+        let once = Claim { what: What::Fair { patience: None }, ..claim(owner) };
+        let step = Entry::acquire(self.entry.take(), &once, now, &self.ears);
+        self.entry = step.entry;
+        step.answer
+    }
+
+    fn release(&mut self, owner: Owner, now: Moment) -> (Released, Wake) {
+        let claim = Claim { depth: 0, ..claim(owner) };
+        let step = Entry::release(self.entry.take(), &claim, now, &self.ears);
+        self.entry = step.entry;
+        (step.answer, step.wake)
+    }
+
+    fn leave(&mut self, owner: Owner, now: Moment) -> Wake {
+        let step = Entry::give_up(self.entry.take(), &claim(owner), now, &self.ears);
+        self.entry = step.entry;
+        step.wake
+    }
+
+    /// What is left of each one's time, in milliseconds.
+    fn times(&self, now: Moment) -> Vec<u128> {
+        let queue = self.entry.iter().flat_map(|entry| &entry.queue);
+        queue.map(|place| place.until.since(now).as_millis()).collect()
+    }
+}
+
+fn owners<const N: usize>() -> [Owner; N] {
+    let client = Uuid::new_v4();
+    std::array::from_fn(|_| Owner::mint(client))
+}
+
+fn busy(ms: u64) -> Attempt {
+    Attempt::Busy { ttl: millis(ms) }
+}
+
+const ACQUIRED: Attempt = Attempt::Acquired { token: None };
+
+#[test]
+fn times_add_up_as_redissons_do_and_come_down_as_the_queue_moves() {
+    let [holder, a, b, c] = owners();
+    let mut lock = Bench::default();
+    assert_eq!(lock.ask(holder, at(0)).0, ACQUIRED);
+    for waiter in [a, b, c] {
+        lock.ask(waiter, at(0));
+    }
+    assert_eq!(lock.times(at(0)), [330_000, 630_000, 930_000]);
+    lock.leave(b, at(1000));
+    assert_eq!(lock.times(at(1000)), [329_000, 629_000]);
+    lock.ears.0.extend([a, c]);
+    lock.release(holder, at(2000));
+    assert_eq!(lock.ask(a, at(2000)).0, ACQUIRED);
+    assert_eq!(lock.times(at(2000)), [330_000]);
+}
+
+#[test]
+fn only_the_first_in_line_comes_when_a_lease_ends() {
+    let [holder, a, b] = owners();
+    let mut lock = Bench::default();
+    lock.ask(holder, at(0));
+    assert_eq!(lock.ask(a, at(27_000)).0, busy(3000));
+    assert_eq!(lock.ask(b, at(27_500)).0, busy(4500));
+    assert_eq!(lock.ask(b, at(26_000)).0, busy(5000));
+    assert_eq!(lock.ask(a, at(0)).0, busy(5000));
+}
+
+#[test]
+fn a_single_try_takes_no_place_and_overtakes_nobody() {
+    let [holder, a, b] = owners();
+    let mut lock = Bench::default();
+    lock.ask(holder, at(0));
+    assert_eq!(lock.try_once(b, at(0)), busy(30_000));
+    lock.ask(a, at(0));
+    lock.ears.0.insert(a);
+    lock.release(holder, at(10));
+    assert_eq!(lock.try_once(b, at(10)), busy(5000));
+    assert_eq!(lock.ask(a, at(20)).0, ACQUIRED);
+    lock.release(a, at(30));
+    assert_eq!(lock.entry, None);
+}
+
+#[test]
+fn a_release_calls_the_first_who_listens_and_the_dead_before_it_share_one_grace() {
+    let [holder, a, b, c, d] = owners();
+    let mut lock = Bench::default();
+    for one in [holder, a, b, c, d] {
+        lock.ask(one, at(0));
+    }
+    lock.ears.0.extend([c, d]);
+    assert_eq!(lock.release(holder, at(0)).1, Wake::Waiter(c));
+    assert_eq!(lock.times(at(0)), [1000, 1000, 301_000, 601_000]);
+    assert_eq!(lock.ask(c, at(0)).0, busy(1000));
+    assert_eq!(lock.ask(d, at(0)).0, busy(5000));
+    assert_eq!(lock.ask(c, at(1000)).0, ACQUIRED);
+}
+
+#[test]
+fn one_who_listens_and_does_not_come_is_called_once_more_and_waited_for_for_seconds() {
+    let [holder, a, b, c] = owners();
+    let mut lock = Bench::default();
+    for one in [holder, a, b, c] {
+        lock.ask(one, at(0));
+    }
+    lock.ears.0.extend([a, b, c]);
+    assert_eq!(lock.release(holder, at(0)).1, Wake::Waiter(a));
+    assert_eq!(lock.ask(c, at(100)), (busy(5000), Wake::Waiter(a)));
+    assert_eq!(lock.ask(c, at(200)), (busy(4900), Wake::Nobody));
+    assert_eq!(lock.ask(c, at(5100)), (busy(5000), Wake::Waiter(b)));
+    assert_eq!(lock.ask(b, at(5100)).0, ACQUIRED);
+}
+
+#[test]
+fn whoever_leaves_passes_the_call_on() {
+    let [holder, a, b] = owners();
+    let mut lock = Bench::default();
+    for one in [holder, a, b] {
+        lock.ask(one, at(0));
+    }
+    lock.ears.0.extend([a, b]);
+    assert_eq!(lock.leave(a, at(0)), Wake::Nobody);
+    lock.ask(a, at(0));
+    assert_eq!(lock.release(holder, at(0)).1, Wake::Waiter(b));
+    assert_eq!(lock.leave(b, at(0)), Wake::Waiter(a));
+    assert_eq!(lock.leave(b, at(0)), Wake::Nobody);
+    assert_eq!(lock.leave(a, at(0)), Wake::Nobody);
+    assert_eq!(lock.entry, None);
+}
+
+#[test]
+fn leaving_moves_nobodys_time_into_the_past() {
+    let [holder, a, b] = owners();
+    let mut lock = Bench::default();
+    for one in [holder, a, b] {
+        lock.ask(one, at(0));
+    }
+    let a_minute_and_more = at(620_000);
+    // The holder was renewed all the time, and neither asked again: one more asks, and the first of them is gone.
+    let renewal = Entry::renew(lock.entry.take(), &claim(holder), at(29_000));
+    lock.entry = renewal.entry.map(|entry| {
+        let held = entry.held.map(|held| exclusive::Entry { expires: Moment::NEVER, ..held });
+        Entry { held, ..entry }
+    });
+    assert_eq!(lock.times(a_minute_and_more), [0, 10_000]);
+    lock.ask(a, a_minute_and_more);
+    lock.leave(a, a_minute_and_more);
+    assert_eq!(lock.times(a_minute_and_more), [10_000]);
+}
+
+#[test]
+fn a_queue_whose_waiters_all_died_is_gone_with_their_time() {
+    let [holder, a] = owners();
+    let mut lock = Bench::default();
+    lock.ask(holder, at(0));
+    lock.ask(a, at(0));
+    let entry = lock.entry.clone().unwrap();
+    assert!(entry.is_live(at(329_999)));
+    assert!(!entry.is_live(at(330_000)));
+    assert_eq!(entry.view("k", at(329_999)).queue, [a.to_string()]);
+    assert!(entry.view("k", at(330_000)).queue.is_empty());
+}
+
+/// What happens to a waiter next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Ask,
+    Listen,
+    Die,
+    Leave,
+    Release,
+}
+
+/// Many waiters, each of which asks, listens, asks again, and rests until it is called or told to; some die, with or
+/// without the server noticing, or leave, or die as holders.
+struct World {
+    rng: Rng,
+    lock: Bench,
+    events: BinaryHeap<Reverse<(u64, u64, usize, Event)>>,
+    owners: Vec<Owner>,
+    gone: Vec<bool>,
+    /// The latest turn to come that was planned for each: an earlier plan is void.
+    planned: HashMap<usize, u64>,
+    /// Who came in and when.
+    entered: Vec<(usize, u64)>,
+    /// In the order of coming.
+    arrived: Vec<usize>,
+    asked: u64,
+    next: u64,
+}
+
+impl World {
+    fn plan(&mut self, when: u64, who: usize, event: Event) {
+        self.next += 1;
+        if event == Event::Ask {
+            self.planned.insert(who, self.next);
+        }
+        self.events.push(Reverse((when, self.next, who, event)));
+    }
+
+    fn call(&mut self, now: u64, wake: Wake) {
+        if let Wake::Waiter(owner) = wake {
+            let who = self.owners.iter().position(|one| *one == owner).unwrap();
+            assert!(self.lock.ears.0.contains(&owner), "a call that nobody hears");
+            let soon = now + self.rng.u64(0..20);
+            self.plan(soon, who, Event::Ask);
+        }
+    }
+
+    fn happen(&mut self, now: u64, id: u64, who: usize, event: Event) {
+        let (owner, moment) = (self.owners[who], at(now));
+        if self.gone[who] || event == Event::Ask && self.planned.get(&who) != Some(&id) {
+            return;
+        }
+        match event {
+            Event::Ask => {
+                self.asked += 1;
+                if !self.arrived.contains(&who) {
+                    self.arrived.push(who);
+                    let soon = now + self.rng.u64(1..100);
+                    self.plan(soon, who, Event::Listen);
+                }
+                let (answer, wake) = self.lock.ask(owner, moment);
+                self.call(now, wake);
+                match answer {
+                    Attempt::Busy { ttl } => {
+                        let rest = (ttl.as_millis() as u64).max(1) + self.rng.u64(0..3);
+                        self.plan(now + rest, who, Event::Ask);
+                    }
+                    Attempt::Acquired { .. } => {
+                        self.planned.remove(&who);
+                        self.lock.ears.0.remove(&owner);
+                        self.entered.push((who, now));
+                        let done = now + self.rng.u64(0..400);
+                        // One in ten dies inside.
+                        let event =
+                            if self.rng.u8(0..10) == 0 { Event::Die } else { Event::Release };
+                        self.plan(done, who, event);
+                    }
+                }
+            }
+            Event::Listen if self.planned.contains_key(&who) => {
+                self.lock.ears.0.insert(owner);
+                self.plan(now, who, Event::Ask);
+            }
+            Event::Listen => {}
+            Event::Die => {
+                self.gone[who] = true;
+                // The server may not have noticed.
+                if self.rng.bool() {
+                    self.lock.ears.0.remove(&owner);
+                }
+            }
+            Event::Leave if self.planned.remove(&who).is_some() => {
+                self.gone[who] = true;
+                let wake = self.lock.leave(owner, moment);
+                self.lock.ears.0.remove(&owner);
+                self.call(now, wake);
+            }
+            Event::Leave => {}
+            Event::Release => {
+                self.gone[who] = true;
+                let (answer, wake) = self.lock.release(owner, moment);
+                assert_eq!(answer, Released::Freed { heard_by: 0 });
+                self.call(now, wake);
+            }
+        }
+    }
+
+    fn check(&self) {
+        let Some(entry) = &self.lock.entry else { return };
+        let waiting: HashSet<Owner> = entry.queue.iter().map(|place| place.owner).collect();
+        assert_eq!(waiting.len(), entry.queue.len(), "somebody waits twice");
+        let holder = entry.held.as_ref().map(|held| held.owner);
+        assert!(holder.is_none_or(|holder| !waiting.contains(&holder)), "the holder waits");
+    }
+}
+
+#[test]
+fn whoever_lives_gets_in_in_turn_and_nobody_polls() {
+    for seed in 0..400 {
+        let mut rng = Rng::with_seed(seed);
+        let count = rng.usize(2..40);
+        let client = Uuid::new_v4();
+        let mut world = World {
+            lock: Bench::default(),
+            events: BinaryHeap::new(),
+            owners: (0..count).map(|_| Owner::mint(client)).collect(),
+            gone: vec![false; count],
+            planned: HashMap::new(),
+            entered: Vec::new(),
+            arrived: Vec::new(),
+            asked: 0,
+            next: 0,
+            rng,
+        };
+        let mut mortal = HashSet::new();
+        for who in 0..count {
+            let born = world.rng.u64(0..5000);
+            world.plan(born, who, Event::Ask);
+            let later = born + world.rng.u64(1..20_000);
+            match world.rng.u8(0..10) {
+                0..3 => world.plan(later, who, Event::Die),
+                3 => world.plan(later, who, Event::Leave),
+                _ => continue,
+            }
+            mortal.insert(who);
+        }
+        let mut end = 0;
+        while let Some(Reverse((now, id, who, event))) = world.events.pop() {
+            world.happen(now, id, who, event);
+            world.check();
+            end = now;
+            assert!(world.asked < 200_000, "seed {seed}: they poll");
+        }
+        let entered: Vec<usize> = world.entered.iter().map(|(who, _)| *who).collect();
+        let order = |list: &[usize]| -> Vec<usize> {
+            list.iter().copied().filter(|who| entered.contains(who)).collect()
+        };
+        assert_eq!(order(&world.arrived), entered, "seed {seed}: out of turn");
+        for who in 0..count {
+            assert!(entered.contains(&who) || mortal.contains(&who), "seed {seed}: {who} is left");
+        }
+        // Each asks twice to begin with and once when called; while one is waited for, every few seconds.
+        let most = count as u64 * (6 + end / 1000);
+        assert!(world.asked <= most, "seed {seed}: {} times in {end} ms", world.asked);
+        // A dead holder costs its lease, a dead waiter seconds; who is not left behind the last is not left at all.
+        let dead = world.gone.iter().filter(|gone| **gone).count() as u64;
+        assert!(end <= 30_000 + dead * 42_000, "seed {seed}: took {end} ms");
+    }
+}
