@@ -63,6 +63,7 @@ pub use locks::{Builder, Locks};
 pub use observe::{Event, Observer, Subject, Tracing};
 pub use owner::Owner;
 pub use request::{Acquire, Acquiring, May, Member, Must};
+pub use store::PermitId;
 
 /// How connections to a server are made, for those who bring their own network.
 #[cfg(feature = "redis")]

@@ -14,7 +14,7 @@ use crate::engine::{self, Ask, Engine, Hold, Wait};
 use crate::env::{BoxFuture, System};
 use crate::error::{Error, ErrorKind, Result};
 use crate::owner::Owner;
-use crate::store::{Kind, What};
+use crate::store::{Kind, Snapshot, What};
 
 /// The lock must be had: not getting it in time is an error.
 #[derive(Debug)]
@@ -199,17 +199,35 @@ async fn too_late(engine: Arc<Engine>, name: Arc<str>, ask: Ask) -> Error {
         }
     };
     let holder = match seen {
-        Ok(seen) if seen.is_held() => format!(
-            "held by {} for at most {:?} more",
-            seen.holders[0].owner,
-            seen.ttl.unwrap_or_default()
-        ),
-        Ok(_) => "free by now".to_owned(),
+        Ok(seen) => in_the_way(ask.what, &seen),
         Err(e) if e.is_retryable() => return e.about(ask.kind, &name),
         Err(_) => "who holds it may not be asked".to_owned(),
     };
     let text = format!("still busy after {waited:?}; {holder}");
     Error::new(ErrorKind::WaitTimeout, text).about(ask.kind, &name)
+}
+
+/// What kept a request waiting, for people.
+fn in_the_way(what: What, seen: &Snapshot) -> String {
+    let for_so_long = match seen.ttl {
+        Some(ttl) => format!("for at most {ttl:?} more"),
+        None => "until it gives them back".to_owned(),
+    };
+    match (what, seen.count, seen.holders.first()) {
+        (What::LatchOpen, Some(count), _) if count > 0 => format!("its count is {count}"),
+        (What::LatchOpen, ..) => "open by now".to_owned(),
+        (What::Permits { .. } | What::LeasedPermits { .. }, None, _) => {
+            "nobody has set how many permits there are: call init, or use with_permits".to_owned()
+        }
+        (What::Permits { count, .. } | What::LeasedPermits { count, .. }, Some(left), first) => {
+            let out = first.map_or(String::new(), |first| {
+                format!("; {} has {} {for_so_long}", first.owner, first.depth)
+            });
+            format!("{count} wanted, {left} left{out}")
+        }
+        (_, _, Some(first)) => format!("held by {} {for_so_long}", first.owner),
+        (_, _, None) => "free by now".to_owned(),
+    }
 }
 
 /// A request that is being made: what an awaited [`Acquire`] becomes.

@@ -88,7 +88,7 @@ async fn a_latch_that_goes_away_is_open_and_called_out() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
     let mut ear = Ear::on(&server, CHANNEL).await;
-    let mut admin = async |o| store.admin("l", &op(o)).await.unwrap();
+    let admin = async |o| store.admin("l", &op(o)).await.unwrap();
     assert_eq!(admin(LatchOp::Delete).await, 0);
     assert_eq!(admin(LatchOp::Reset(3)).await, 0);
     assert_eq!(admin(LatchOp::Reset(4)).await, 3);

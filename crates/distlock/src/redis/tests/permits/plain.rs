@@ -76,7 +76,7 @@ async fn permits_are_counted_below_zero_but_negative_numbers_are_not_called_out(
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
     let mut ear = Ear::on(&server, CHANNEL).await;
-    let mut admin = async |o| store.admin("s", &op(o)).await.unwrap();
+    let admin = async |o| store.admin("s", &op(o)).await.unwrap();
     assert_eq!(admin(PermitsOp::Available).await, 0);
     assert_eq!(admin(PermitsOp::Drain).await, 0);
     assert_eq!(admin(PermitsOp::ReleaseIfExists(2)).await, 0);
