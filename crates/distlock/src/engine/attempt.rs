@@ -120,7 +120,7 @@ pub(super) async fn attempt(
                 if !once || !e.is_retryable() || engine.env.now() >= patience {
                     return Tried::Failed(e, doubt.armed.then_some(doubt));
                 }
-                engine.env.sleep_until(retry.next(&*engine.env).min(patience)).await;
+                engine.env.sleep_apart(retry.next(&*engine.env).min(patience)).await;
             }
         }
     }
@@ -225,7 +225,7 @@ pub(super) async fn reenter(
                     // It may stand in the store: if the level is taken back now, it is taken back there too.
                     tenure.lane.state().wire = Some((tenure.owner, depth));
                 }
-                engine.env.sleep_until(retry.next(&*engine.env).min(patience)).await;
+                engine.env.sleep_apart(retry.next(&*engine.env).min(patience)).await;
             }
             Err(e) => return Err(e),
         }
