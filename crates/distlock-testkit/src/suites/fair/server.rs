@@ -121,20 +121,25 @@ pub async fn sixty_four_waiters_cost_four_commands_a_hand_over(server: Server) {
         }
     }
     let start = before;
+    let since = Instant::now();
     guard.unlock().await.expect("it was held");
     while let Some(ended) = tasks.join_next().await {
         ended.expect("no panic");
     }
+    let took = since.elapsed();
     assert_clean(&server, "").await;
     let drained = commands(&server).await - start;
     let each = |commands: u64| commands as f64 / WAITERS as f64;
     println!(
-        "{:?}: per hand-over {:.2} commands while draining, {:.2} from the start",
+        "{:?}: per hand-over {:.2} commands while draining ({took:?}), {:.2} from the start",
         server.flavor(),
         each(drained),
         each(start + drained)
     );
-    assert!(each(drained) <= 4.0, "{:.2} commands per hand-over", each(drained));
+    // On a machine that does other things it takes long enough for some to re-check: eight every 1.5 s, the others every 5 s.
+    let rechecks = took.as_secs_f64() * (8.0 / 1.5 + (WAITERS - 8) as f64 / 5.0);
+    let limit = 4.0 + rechecks / WAITERS as f64;
+    assert!(each(drained) <= limit, "{:.2} commands per hand-over, {took:?}", each(drained));
 }
 
 /// R#1104 and Redisson's known hot loop: while the lock is free and the first in line is silent, nobody polls.
