@@ -33,6 +33,7 @@
 #![doc = include_str!("../../../docs/fencing.md")]
 
 mod backoff;
+mod builder;
 mod config;
 mod engine;
 pub mod env;
@@ -53,6 +54,7 @@ mod request;
 pub mod store;
 
 pub use backoff::Backoff;
+pub use builder::Builder;
 pub use engine::State;
 pub use error::{Error, ErrorKind, Result};
 pub use guard::{FencedGuard, Guard, Permits, ReadGuard, WriteGuard};
@@ -60,7 +62,7 @@ pub use kinds::{
     Fair, FenceGate, Fenced, Latch, LeasedSemaphore, MultiGuard, MultiLock, Mutex, RedLock, Rw,
     Semaphore, Simple, Spin, StoredFenceGate,
 };
-pub use locks::{Builder, Locks};
+pub use locks::Locks;
 pub use observe::{Event, Observer, Subject, Tracing};
 pub use owner::Owner;
 pub use request::{Acquire, Acquiring, May, Member, Must};
