@@ -44,6 +44,7 @@ mod guard;
 mod guarded;
 mod kinds;
 mod locks;
+mod member;
 mod memory;
 mod observe;
 mod owner;
@@ -63,9 +64,10 @@ pub use kinds::{
     Semaphore, Simple, Spin, StoredFenceGate,
 };
 pub use locks::Locks;
+pub use member::Member;
 pub use observe::{Event, Observer, Subject, Tracing};
 pub use owner::Owner;
-pub use request::{Acquire, Acquiring, May, Member, Must};
+pub use request::{Acquire, Acquiring, May, Must};
 pub use store::PermitId;
 
 /// How connections to a server are made, for those who bring their own network.
