@@ -33,6 +33,7 @@
 #![doc = include_str!("../../../docs/fencing.md")]
 
 mod backoff;
+mod builder;
 mod config;
 mod engine;
 pub mod env;
@@ -40,8 +41,10 @@ mod error;
 #[cfg(feature = "file")]
 mod file;
 mod guard;
+mod guarded;
 mod kinds;
 mod locks;
+mod member;
 mod memory;
 mod observe;
 mod owner;
@@ -52,6 +55,7 @@ mod request;
 pub mod store;
 
 pub use backoff::Backoff;
+pub use builder::Builder;
 pub use engine::State;
 pub use error::{Error, ErrorKind, Result};
 pub use guard::{FencedGuard, Guard, Permits, ReadGuard, WriteGuard};
@@ -59,10 +63,12 @@ pub use kinds::{
     Fair, FenceGate, Fenced, Latch, LeasedSemaphore, MultiGuard, MultiLock, Mutex, RedLock, Rw,
     Semaphore, Simple, Spin, StoredFenceGate,
 };
-pub use locks::{Builder, Locks};
+pub use locks::Locks;
+pub use member::Member;
 pub use observe::{Event, Observer, Subject, Tracing};
 pub use owner::Owner;
-pub use request::{Acquire, Acquiring, May, Member, Must};
+pub use request::{Acquire, Acquiring, May, Must};
+pub use store::PermitId;
 
 /// How connections to a server are made, for those who bring their own network.
 #[cfg(feature = "redis")]
