@@ -4,15 +4,14 @@ use std::fmt;
 use std::future::Future;
 use std::ops::Deref;
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::engine::{self, Hold, State, Tenure};
-use crate::error::{Error, ErrorKind, Result};
+use crate::engine::{self, Hold, State};
+use crate::error::Result;
 use crate::owner::Owner;
 use crate::request::{Acquire, Got, May, check_lease};
-use crate::store::{Claim, Command, PermitId, Reply, What};
+use crate::store::{PermitId, What};
 
 /// The lock is held while this lives, unless it is [lost](Guard::lost). Dropping it releases the lock.
 ///
@@ -148,40 +147,6 @@ impl Guard {
         .await
     }
 
-    /// Has the Redis server run `command` if the lock is still held, both in one step: a write that nobody who lost the lock
-    /// can do. Whatever happens to this process meanwhile, nobody else is inside while the command runs.
-    ///
-    /// Name every key of the command as such: [`Command::key`]. In a cluster the keys must be in the lock's slot: give both names
-    /// the same `{tag}`. The lock's own name cannot be one of them.
-    ///
-    /// ```
-    /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    /// # rt.block_on(async {
-    /// use distlock::{ErrorKind, Locks, store::Command};
-    ///
-    /// let locks = Locks::memory(); // connect to a Redis server instead: only that can run commands
-    /// let guard = locks.mutex("{stock:42}:lock").lock().await?;
-    /// let sold = guard.send(&Command::new("DECRBY").key("{stock:42}").arg("1")).await;
-    /// assert_eq!(sold.unwrap_err().kind(), ErrorKind::Unsupported);
-    /// # Ok::<(), distlock::Error>(())
-    /// # }).unwrap();
-    /// ```
-    ///
-    /// # Cancel safety
-    /// Dropping the future loses the answer; the command may have run or may still run.
-    ///
-    /// # Errors
-    /// `Lost` if the lock is not held any more: the command did not run, and the guard knows of the loss from now on.
-    /// `Indeterminate` if the answer did not arrive: the command may have run, so it is not sent again. `Unavailable` if it
-    /// surely did not. `Conflict` if the command does not fit what stands under its key. `Config` for a command that the server
-    /// refuses, or that cannot run in a script: blocking ones, `MULTI`, `EVAL`, `SUBSCRIBE`. `Unsupported` for permits, and on
-    /// stores without commands.
-    pub async fn send(&self, command: &Command) -> Result<Reply> {
-        let tenure = &self.hold.tenure;
-        let sent = send(tenure, command).await;
-        sent.map_err(|e| e.about(tenure.kind, tenure.name()))
-    }
-
     /// Who holds the lock through this guard; pass it on to re-enter.
     pub fn owner(&self) -> &Owner {
         &self.hold.tenure.owner
@@ -197,37 +162,6 @@ impl Guard {
     pub fn leak(self) -> Owner {
         self.hold.leak()
     }
-}
-
-async fn send(tenure: &Arc<Tenure>, command: &Command) -> Result<Reply> {
-    let engine = &tenure.engine;
-    let claim = Claim {
-        name: tenure.name().clone(),
-        owner: tenure.owner,
-        lease: Duration::ZERO,
-        depth: 1,
-        heir_of: None,
-        what: tenure.what,
-    };
-    for again in [true, false] {
-        if tenure.vitals.state(engine.env.now()) == State::Lost {
-            break;
-        }
-        if let Some(reply) = engine.store.guarded(&claim, command).await? {
-            return Ok(reply);
-        }
-        // Nothing ran. The store may not have heard yet that the lock passed to this owner from another of this process: then
-        // the same can be sent again once it has.
-        match engine.inspect(tenure.what, tenure.name()).await {
-            Ok(seen) if again && seen.depth_of(&tenure.owner) > 0 => continue,
-            Err(e) if e.kind() != ErrorKind::Conflict => {
-                let text = "the command did not run, and whether the lock is held is not known";
-                return Err(Error::new(ErrorKind::Unavailable, text).with_source(e));
-            }
-            _ => tenure.lose(),
-        }
-    }
-    Err(engine::lost())
 }
 
 impl fmt::Debug for Guard {

@@ -40,6 +40,7 @@ mod error;
 #[cfg(feature = "file")]
 mod file;
 mod guard;
+mod guarded;
 mod kinds;
 mod locks;
 mod memory;

@@ -231,6 +231,7 @@ pub struct Builder {
     prefix: String,
     watchdog: Duration,
     fair_patience: Duration,
+    lazy: bool,
     env: Arc<dyn Env>,
     observer: Arc<dyn Observer>,
     store: Option<Arc<dyn Store>>,
@@ -245,6 +246,7 @@ impl Default for Builder {
             prefix: String::new(),
             watchdog: config::WATCHDOG,
             fair_patience: config::FAIR_PATIENCE,
+            lazy: false,
             env: Arc::new(System),
             observer: Arc::new(Tracing),
             store: None,
@@ -280,6 +282,13 @@ impl Builder {
     /// Redisson's `fairLockWaitTimeout`. 300 s unless set. A waiter that is dead is found out within seconds all the same.
     pub fn fair_patience(mut self, patience: Duration) -> Builder {
         self.fair_patience = patience;
+        self
+    }
+
+    /// Does not wait for the server when connecting: it may come later, and until then every lock is `Unavailable`. For one
+    /// of the servers of a [`RedLock`](crate::RedLock), of which some may be down. A wrong password is found out late, too.
+    pub fn lazy(mut self) -> Builder {
+        self.lazy = true;
         self
     }
 
@@ -367,7 +376,9 @@ impl Builder {
                 let connector = self.connector.clone().unwrap_or_else(|| Arc::new(Net));
                 let (env, observer) = (self.env.clone(), self.observer.clone());
                 let timeout = config::reply_timeout(self.watchdog);
-                let store = RedisStore::connect(target, env, connector, observer, timeout).await?;
+                let connecting =
+                    RedisStore::connect(target, env, connector, observer, timeout, self.lazy);
+                let store = connecting.await?;
                 Ok((store, place))
             }
             _ => {

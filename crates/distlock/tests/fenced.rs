@@ -86,11 +86,14 @@ promises_of_a_server! {
     server:
     a_server_that_is_gone_is_an_outage
     an_uncontended_lock_costs_two_commands
+    a_lost_answer_costs_a_number_and_nothing_else
+    a_gate_is_asked_again_when_its_answer_is_lost
 }
 
 promises_of_a_server! {
     guarded:
     who_lost_the_lock_cannot_write
+    readers_and_writers_can_while_they_hold
     an_heir_can_write_at_once
     counting_is_exact_although_locks_are_lost
     a_lost_answer_is_not_asked_for_again

@@ -6,6 +6,7 @@
 //! connect URL WATCHDOG_MS      connected
 //! lock NAME [LEASE_MS]         locked OWNER
 //! try NAME WAIT_MS LEASE_MS    locked OWNER | busy                (lease 0: the watchdog's)
+//! fair NAME                    locked OWNER                       (a fair lock)
 //! unlock [NAME]                unlocked                           (without a name: the last one locked)
 //! drop [NAME]                  dropped
 //! state [NAME]                 state Held|Suspect|Lost REMAINING_MS
@@ -82,6 +83,10 @@ impl Worker {
                     Some(guard) => self.keep(guard),
                     None => "busy".to_owned(),
                 }
+            }
+            "fair" => {
+                let guard = self.locks()?.fair(word(&mut words)?).lock().await?;
+                self.keep(guard)
             }
             "unlock" => {
                 self.take(words.next())?.unlock().await?;

@@ -95,7 +95,7 @@ impl FileStore {
                 );
                 return Err(Error::new(ErrorKind::Unavailable, message));
             }
-            self.env.sleep_until(now.after(PAUSE)).await;
+            self.env.sleep_apart(now.after(PAUSE)).await;
         }
     }
 

@@ -33,6 +33,7 @@ async fn lock(locks: &Locks, kind: &str, lease: Duration) -> Guard {
     let guard = match kind {
         "mutex" => locks.mutex(name(kind)).lock().lease(lease).await,
         "spin" => locks.spin(name(kind)).lock().lease(lease).await,
+        "fair" => locks.fair(name(kind)).lock().lease(lease).await,
         "simple" => locks.simple(name(kind)).lock().lease(lease).await,
         other => panic!("{other}"),
     };
@@ -42,6 +43,7 @@ async fn lock(locks: &Locks, kind: &str, lease: Duration) -> Guard {
 async fn force(locks: &Locks, kind: &str) -> bool {
     let forced = match kind {
         "simple" => locks.simple(name(kind)).force_unlock().await,
+        "fair" => locks.fair(name(kind)).force_unlock().await,
         _ => locks.mutex(name(kind)).force_unlock().await,
     };
     forced.expect("the server answers")
@@ -51,7 +53,7 @@ async fn force(locks: &Locks, kind: &str) -> bool {
 /// knows afterwards.
 pub async fn who_lost_the_lock_cannot_write(server: Server) {
     let (here, elsewhere) = (open(&server).await, open(&server).await);
-    for kind in ["mutex", "spin", "simple"] {
+    for kind in ["mutex", "spin", "fair", "simple"] {
         let guard = lock(&here, kind, HOUR).await;
         assert_eq!(guard.send(&set("mine")).await.expect("it is held"), ok());
         assert!(force(&elsewhere, kind).await);
@@ -82,6 +84,36 @@ pub async fn who_lost_the_lock_cannot_write(server: Server) {
     let late = fenced.send(&set("late")).await.expect_err("it is not held");
     assert_eq!(late.kind(), ErrorKind::Lost, "{late}");
     assert_eq!(server.ask::<String>(&["GET", "{k}:data"]).await, "fenced");
+}
+
+/// A reader and a writer can send while they hold, each its own half.
+pub async fn readers_and_writers_can_while_they_hold(server: Server) {
+    let (here, elsewhere) = (open(&server).await, open(&server).await);
+    let (rw, other) = (here.rw("{k}"), elsewhere.rw("{k}"));
+    let writer = rw.write().lease(HOUR).await.expect("it is free");
+    assert_eq!(writer.send(&set("written")).await.expect("it is held"), ok());
+    let reader = writer.downgrade().await.expect("it is held");
+    assert_eq!(reader.send(&set("read")).await.expect("it is held"), ok());
+    let beside = other.read().lease(HOUR).await.expect("readers share");
+    assert_eq!(beside.send(&set("beside")).await.expect("it is held"), ok());
+    assert!(other.force_unlock_read().await.expect("the server answers"));
+    for guard in [&reader, &beside] {
+        let late = guard.send(&set("late")).await.expect_err("it was taken away");
+        assert_eq!(late.kind(), ErrorKind::Lost, "{late}");
+    }
+    let writer = rw.write().lease(HOUR).await.expect("it is free");
+    assert!(other.force_unlock_write().await.expect("the server answers"));
+    let next = other.read().lease(HOUR).await.expect("it is free");
+    let late = writer.send(&set("late")).await.expect_err("it was taken away");
+    assert_eq!(late.kind(), ErrorKind::Lost, "{late}");
+    assert_eq!(server.ask::<String>(&["GET", "{k}:data"]).await, "beside");
+
+    // A reader whose own lease ended, while another keeps the lock.
+    let brief = rw.read().lease(Duration::from_millis(50)).await.expect("readers share");
+    brief.lost().await;
+    assert_eq!(brief.send(&set("late")).await.expect_err("lost").kind(), ErrorKind::Lost);
+    assert_eq!(next.send(&set("next")).await.expect("it is held"), ok());
+    next.unlock().await.expect("it was held");
 }
 
 /// Who got the lock from its neighbour in this process can write at once, although the server hears of it a moment later.

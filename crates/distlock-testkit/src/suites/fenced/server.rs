@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use distlock::Locks;
+use distlock::{ErrorKind, Locks};
 
-use crate::Server;
+use crate::{Match, Proxy, Server};
 
 crate::suites::exclusive::exclusive_server!(fenced);
 
@@ -30,4 +30,40 @@ pub async fn an_uncontended_lock_costs_two_commands(server: Server) {
     guard.unlock().await.expect("it was held");
     assert_eq!(server.keys("*").await, ["redisson_lock_token:{k}"]);
     assert_eq!(server.pttl("redisson_lock_token:{k}").await, -1);
+}
+
+/// A lost answer costs a number and nothing else: the guard has the newest, and nothing is held twice.
+pub async fn a_lost_answer_costs_a_number_and_nothing_else(server: Server) {
+    let proxy = Proxy::start(server.addr()).await;
+    let locks = Locks::connect(&proxy.url()).await.expect("the server answers");
+    let lock = locks.fenced("k");
+    let first = lock.lock().await.expect("it is free");
+    let before = first.token();
+    first.unlock().await.expect("it was held");
+    let swallowed = proxy.swallow_replies_to(Match::token("redisson_lock_token:{k}"), 1);
+    let guard = lock.lock().await.expect("it asks again");
+    assert_eq!(swallowed.hits(), 1);
+    let counter: u64 = server.ask(&["GET", "redisson_lock_token:{k}"]).await;
+    assert_eq!(guard.token(), counter);
+    assert!(counter > before + 1, "{counter} after {before}");
+    guard.unlock().await.expect("it was held");
+    assert!(!server.exists("k").await);
+}
+
+/// A gate whose answer is lost is asked again: showing a token twice is showing it once.
+pub async fn a_gate_is_asked_again_when_its_answer_is_lost(server: Server) {
+    let proxy = Proxy::start(server.addr()).await;
+    let locks = Locks::connect(&proxy.url()).await.expect("the server answers");
+    let gate = locks.fence_gate("k");
+    gate.admit(7).await.expect("the first");
+    for (token, passes) in [(8, true), (7, false)] {
+        let swallowed = proxy.swallow_replies_to(Match::token("distlock_fence:{k}"), 1);
+        let admitted = gate.admit(token).await;
+        assert_eq!(swallowed.hits(), 1);
+        assert_eq!(admitted.is_ok(), passes, "{admitted:?}");
+        if let Err(stale) = admitted {
+            assert_eq!(stale.kind(), ErrorKind::Lost, "{stale}");
+        }
+    }
+    assert_eq!(server.ask::<u64>(&["GET", "distlock_fence:{k}"]).await, 8);
 }

@@ -195,7 +195,7 @@ pub async fn who_waits_behind_a_large_request_gets_in_when_it_leaves(ground: Gro
     let one = semaphore.acquire(1).await.expect("two are left");
     for way in 0..2 {
         let large = match way {
-            0 => tokio::spawn(semaphore.acquire(2).wait(ms(150)).into_future()),
+            0 => tokio::spawn(semaphore.acquire(2).wait(ms(100)).into_future()),
             _ => tokio::spawn(semaphore.acquire(2).into_future()),
         };
         tokio::time::sleep(ms(40)).await;
