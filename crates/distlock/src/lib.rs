@@ -19,6 +19,9 @@
 //!   machine), `redis://`, `rediss://`, `redis+unix://` (many machines, together with Java services that use Redisson).
 //! - [`Mutex`] is such a lock: one owner at a time. [`lock`](Mutex::lock) must have it, [`try_lock`](Mutex::try_lock) may.
 //!   Both make an [`Acquire`]: set `.wait`, `.lease`, `.owner`, then `.await` it or call `.blocking()`.
+//! - Its family: [`Fair`] (in order), [`Rw`] (readers and a writer), [`Fenced`] (numbered; [`FenceGate`] checks the numbers),
+//!   [`Spin`] and [`Simple`] (without Pub/Sub), [`MultiLock`] (all or none), [`RedLock`] (a majority of servers),
+//!   [`Semaphore`] and [`LeasedSemaphore`] (permits), [`Latch`] (waits for a count).
 //! - [`Guard`] is the hold itself. Dropping it releases; it knows when it is [lost](Guard::lost).
 //! - [`Owner`] is who holds it. Fresh for each acquisition; pass one on to re-enter.
 //! - [`Error`] has an [`ErrorKind`] to branch on. [`Observer`] gets every [`Event`].
