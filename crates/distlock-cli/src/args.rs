@@ -23,15 +23,24 @@ pub(crate) enum Command {
     /// Waits for the lock, runs the command, and releases the lock when it has ended. The exit code is the command's.
     /// SIGINT, SIGTERM and SIGHUP are passed on to it; a second SIGINT or SIGTERM kills it. If the lock is about to be
     /// lost, the command gets SIGTERM, and SIGKILL before anybody else can have the lock. The command finds the lock's
-    /// name in DISTLOCK_NAME, and in DISTLOCK_TOKEN its fencing token if the kind has one.
+    /// name in DISTLOCK_NAME (several names one per line), and in DISTLOCK_TOKEN its fencing token if the kind has one.
     #[command(after_help = CODES)]
     Run(Run),
     /// List the locks that are held
+    ///
+    /// While they are held, fair, fenced and spin look like mutex and are listed as that. Locks of --kind simple, semaphores
+    /// and latches are not listed: a server cannot tell them from other values. See `show --kind`.
     Ls(Ls),
     /// Show who holds a lock
     Show(Show),
     /// Free a lock whoever holds it
     Unlock(Unlock),
+    /// Set a latch, or count it down
+    ///
+    /// Whoever waits for a latch (`distlock run --kind latch NAME -- COMMAND`) goes on when its count has come down to zero.
+    /// `show --kind latch` tells the count; `unlock --force --kind latch` opens it at once.
+    #[command(subcommand)]
+    Latch(Latch),
     /// Sell coupons to a crowd, without a lock and with one
     Demo(Demo),
 }
@@ -43,17 +52,60 @@ pub(crate) struct Store {
     ///
     /// Without it the environment variable DISTLOCK_URL says, and without that the locks are files in your state
     /// directory. Every user of the machine can read arguments: put a URL with a password into DISTLOCK_URL.
+    /// For --kind redlock say it once per server; in DISTLOCK_URL put spaces between them.
     #[arg(long, value_name = "URL")]
-    pub(crate) url: Option<String>,
+    pub(crate) url: Vec<String>,
     /// Put this in front of every lock's name
     #[arg(long, value_name = "PREFIX")]
     pub(crate) prefix: Option<String>,
 }
 
+/// The kinds, as the command line calls them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
 pub(crate) enum Kind {
     /// One holder at a time
     Mutex,
+    /// One holder at a time, in the order of asking
+    Fair,
+    /// Many readers or one writer: --read, or --write
+    Rw,
+    /// One holder at a time, with a number higher than all before in DISTLOCK_TOKEN
+    Fenced,
+    /// A mutex for servers without pub/sub: whoever waits asks again and again
+    Spin,
+    /// A value set with SET NX PX, as programs do by hand
+    Simple,
+    /// All of several mutexes or none: several names
+    Multi,
+    /// A mutex on a majority of independent servers: several --url
+    Redlock,
+    /// So many holders at a time: --permits. A run that is killed never gives its permit back
+    Semaphore,
+    /// So many holders at a time: --permits. The permit of a run that is killed comes back
+    #[value(alias = "leased-semaphore")]
+    LeasedSemaphore,
+    /// Held by nobody: the command runs when a count has come down to zero, see `distlock latch`
+    Latch,
+}
+
+impl Kind {
+    /// The word itself.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Kind::Mutex => "mutex",
+            Kind::Fair => "fair",
+            Kind::Rw => "rw",
+            Kind::Fenced => "fenced",
+            Kind::Spin => "spin",
+            Kind::Simple => "simple",
+            Kind::Multi => "multi",
+            Kind::Redlock => "redlock",
+            Kind::Semaphore => "semaphore",
+            Kind::LeasedSemaphore => "leased_semaphore",
+            Kind::Latch => "latch",
+        }
+    }
 }
 
 #[derive(Debug, Group)]
@@ -61,8 +113,19 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) store: Store,
     /// What kind of lock
+    ///
+    /// The store `file:` has mutex, spin and multi; the other kinds need a server, or memory:.
     #[arg(long, value_enum, default_value_t = Kind::Mutex)]
     pub(crate) kind: Kind,
+    /// Share a lock of --kind rw with other readers
+    #[arg(long, conflicts_with = "write")]
+    pub(crate) read: bool,
+    /// Hold a lock of --kind rw alone: the default
+    #[arg(long)]
+    pub(crate) write: bool,
+    /// How many permits a semaphore has in all, unless that has been set before; the command takes one
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
+    pub(crate) permits: Option<u32>,
     /// Wait at most this long for the lock, 0 to try once [default: for ever]
     ///
     /// A duration is a number of seconds, or numbers with units: 500ms, 10s, 2m, 1h30m.
@@ -76,8 +139,9 @@ pub(crate) struct Run {
     /// The lock is renewed every third of it while the command runs.
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_nonzero, conflicts_with = "lease")]
     pub(crate) watchdog: Option<Duration>,
-    /// The lock's name
-    pub(crate) name: String,
+    /// The lock's name; with --kind multi as many as you like
+    #[arg(required = true, value_name = "NAME")]
+    pub(crate) names: Vec<String>,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
@@ -99,6 +163,9 @@ pub(crate) struct Ls {
 pub(crate) struct Show {
     #[command(flatten)]
     pub(crate) store: Store,
+    /// What kind of lock
+    #[arg(long, value_enum, default_value_t = Kind::Mutex)]
+    pub(crate) kind: Kind,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -110,6 +177,9 @@ pub(crate) struct Show {
 pub(crate) struct Unlock {
     #[command(flatten)]
     pub(crate) store: Store,
+    /// What kind of lock; a latch is opened, a semaphore gets back what is out
+    #[arg(long, value_enum, default_value_t = Kind::Mutex)]
+    pub(crate) kind: Kind,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -120,10 +190,41 @@ pub(crate) struct Unlock {
     pub(crate) name: String,
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum Latch {
+    /// Set the count of a latch that has none; one that has keeps it
+    Init {
+        #[command(flatten)]
+        latch: LatchName,
+        /// How many times it must be counted down
+        #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
+        count: u32,
+    },
+    /// Count a latch down by one
+    Down {
+        #[command(flatten)]
+        latch: LatchName,
+    },
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct LatchName {
+    #[command(flatten)]
+    pub(crate) store: Store,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The latch's name
+    pub(crate) name: String,
+}
+
 #[derive(Debug, Group)]
 pub(crate) struct Demo {
     #[command(flatten)]
     pub(crate) store: Store,
+    /// What kind of lock; semaphores have one permit here
+    #[arg(long, value_enum, default_value_t = Kind::Mutex)]
+    pub(crate) kind: Kind,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -9,7 +9,7 @@ use distlock::{Error, ErrorKind};
 /// The codes, for `--help`. Those of failures are the ones of `sysexits.h`.
 pub(crate) const CODES: &str = "\
 Exit codes of `run`: the command's own, or
-  64     wrong usage
+  64     wrong usage, or a kind of lock that the store does not have
   65     something that is not a lock stands under the name
   69     the store cannot be reached
   70     the lock was lost, and the command stopped
@@ -26,7 +26,7 @@ pub(crate) enum Exit {
     Done,
     /// The demonstration did not come out exact.
     Inexact,
-    /// The arguments, the URL or the name cannot be used.
+    /// The arguments, the URL or the name cannot be used, or not with this store.
     Usage,
     /// Something that is not a lock stands under the name.
     Conflict,

@@ -1,16 +1,18 @@
 //! The `distlock` command: run a program under a lock, see who holds one, free one.
 //!
 //! Arguments are parsed (`args`), resolved against the environment (`plan`) and run (`cmd`); how it went becomes an
-//! exit code in one place (`exit`).
+//! exit code in one place (`exit`). What the kinds of locks have in common is in `lock`, how they look in `view`.
 
 mod args;
 mod child;
 mod cmd;
 mod duration;
 mod exit;
+mod lock;
 mod plan;
 mod print;
 mod signals;
+mod view;
 
 use std::process::ExitCode;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use distlock::{Locks, Result};
 
-use crate::args::{self, Args, Command};
+use crate::args::{self, Args, Command, Kind};
 use crate::exit::Failure;
 use crate::print;
 
@@ -20,19 +20,33 @@ pub(crate) enum Plan {
     Ls(Ls),
     Show(Show),
     Unlock(Unlock),
+    Latch(Latch),
     Demo(Demo),
 }
 
-/// Where the locks are. The URL may hold a password: it is for connecting, not for printing.
+/// Where the locks are: one place, but for a majority of several. A URL may hold a password: it is for connecting, not for
+/// printing.
 pub(crate) struct Store {
-    url: String,
+    urls: Vec<String>,
     prefix: Option<String>,
+}
+
+/// Which lock.
+#[derive(Clone, Debug)]
+pub(crate) struct Choice {
+    pub(crate) kind: Kind,
+    /// At least one; more only for a kind that takes several.
+    pub(crate) names: Vec<String>,
+    /// The reading half of a read-write lock.
+    pub(crate) read: bool,
+    /// How many permits there are in all, if nobody has set that.
+    pub(crate) permits: Option<u32>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) store: Store,
-    pub(crate) name: String,
+    pub(crate) lock: Choice,
     pub(crate) wait: Option<Duration>,
     pub(crate) lease: Option<Duration>,
     pub(crate) watchdog: Option<Duration>,
@@ -49,20 +63,30 @@ pub(crate) struct Ls {
 #[derive(Debug)]
 pub(crate) struct Show {
     pub(crate) store: Store,
-    pub(crate) name: String,
+    pub(crate) lock: Choice,
     pub(crate) json: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Unlock {
     pub(crate) store: Store,
+    pub(crate) lock: Choice,
+    pub(crate) json: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Latch {
+    pub(crate) store: Store,
     pub(crate) name: String,
+    /// The count that it gets; without one it is counted down.
+    pub(crate) init: Option<u32>,
     pub(crate) json: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Demo {
     pub(crate) store: Store,
+    pub(crate) lock: Choice,
     pub(crate) tasks: u32,
     pub(crate) stock: u32,
     pub(crate) json: bool,
@@ -71,38 +95,39 @@ pub(crate) struct Demo {
 impl Plan {
     pub(crate) fn new(args: Args) -> Result<Plan, Failure> {
         Ok(match args.command {
-            Command::Run(run) => {
-                let args::Kind::Mutex = run.kind;
-                Plan::Run(Run {
-                    store: Store::new(run.store)?,
-                    name: run.name,
-                    wait: run.wait,
-                    lease: run.lease,
-                    watchdog: run.watchdog,
-                    command: run.command,
-                })
-            }
-            Command::Ls(ls) => {
-                Plan::Ls(Ls { store: Store::new(ls.store)?, names: ls.names, json: ls.json })
-            }
+            Command::Run(run) => Plan::Run(Run::new(run)?),
+            Command::Ls(ls) => Plan::Ls(Ls {
+                store: Store::new(ls.store, Kind::Mutex)?,
+                names: ls.names,
+                json: ls.json,
+            }),
             Command::Show(show) => Plan::Show(Show {
-                store: Store::new(show.store)?,
-                name: show.name,
+                store: Store::new(show.store, show.kind)?,
+                lock: Choice::single(show.kind, show.name)?,
                 json: show.json,
             }),
             Command::Unlock(unlock) if !unlock.force => {
-                let name = print::name(&unlock.name);
+                let (kind, name) = (unlock.kind.word(), print::name(&unlock.name));
                 return Err(Failure::Usage(format!(
-                    "`unlock` takes the lock away from its holder, who may be at work; see `distlock show {name}`, and add --force if you mean it"
+                    "`unlock` takes the lock away from its holder, who may be at work; see `distlock show --kind {kind} {name}`, and add --force if you mean it"
                 )));
             }
             Command::Unlock(unlock) => Plan::Unlock(Unlock {
-                store: Store::new(unlock.store)?,
-                name: unlock.name,
+                store: Store::new(unlock.store, unlock.kind)?,
+                lock: Choice::single(unlock.kind, unlock.name)?,
                 json: unlock.json,
             }),
+            Command::Latch(latch) => {
+                let (latch, init) = match latch {
+                    args::Latch::Init { latch, count } => (latch, Some(count)),
+                    args::Latch::Down { latch } => (latch, None),
+                };
+                let store = Store::new(latch.store, Kind::Latch)?;
+                Plan::Latch(Latch { store, name: latch.name, init, json: latch.json })
+            }
             Command::Demo(demo) => Plan::Demo(Demo {
-                store: Store::new(demo.store)?,
+                store: Store::new(demo.store, demo.kind)?,
+                lock: Choice::demo(demo.kind)?,
                 tasks: demo.tasks,
                 stock: demo.stock,
                 json: demo.json,
@@ -111,48 +136,126 @@ impl Plan {
     }
 }
 
-impl Store {
-    fn new(args: args::Store) -> Result<Store, Failure> {
-        let url = match args.url {
-            Some(url) => {
-                if has_password(&url) {
-                    print::complain(
-                        "every user of this machine can read the password in --url; put the URL into DISTLOCK_URL",
-                    );
-                }
-                url
+impl Run {
+    fn new(run: args::Run) -> Result<Run, Failure> {
+        let wrong = |text: &str| Err(Failure::Usage(text.to_owned()));
+        if run.names.len() > 1 && run.kind != Kind::Multi {
+            return wrong("several names: --kind multi takes all of these locks, or none");
+        }
+        if (run.read || run.write) && run.kind != Kind::Rw {
+            return wrong("--read and --write are for --kind rw");
+        }
+        if run.permits.is_some() && !matches!(run.kind, Kind::Semaphore | Kind::LeasedSemaphore) {
+            return wrong("--permits is for --kind semaphore and --kind leased_semaphore");
+        }
+        if run.lease.is_some() && run.kind == Kind::Latch {
+            return wrong(
+                "--lease is not for --kind latch: nothing is held while the command runs",
+            );
+        }
+        Ok(Run {
+            store: Store::new(run.store, run.kind)?,
+            lock: Choice { kind: run.kind, names: run.names, read: run.read, permits: run.permits },
+            wait: run.wait,
+            lease: run.lease,
+            watchdog: run.watchdog,
+            command: run.command,
+        })
+    }
+}
+
+impl Choice {
+    /// One lock to look at.
+    fn single(kind: Kind, name: String) -> Result<Choice, Failure> {
+        if kind == Kind::Multi {
+            let text = "a multi lock is nothing but its mutexes: name one of them, without --kind";
+            return Err(Failure::Usage(text.to_owned()));
+        }
+        Ok(Choice { kind, names: vec![name], read: false, permits: None })
+    }
+
+    /// One lock to let a crowd loose on.
+    fn demo(kind: Kind) -> Result<Choice, Failure> {
+        let name = match kind {
+            // A latch keeps nobody out.
+            Kind::Latch => {
+                let text = "a latch keeps nobody out: there is no demonstration of --kind latch";
+                return Err(Failure::Usage(text.to_owned()));
             }
-            None => match env::var("DISTLOCK_URL") {
+            // Its counter stays, so there should not be one for each demonstration.
+            Kind::Fenced => "distlock-demo:fenced".to_owned(),
+            _ => format!("distlock-demo:{}", std::process::id()),
+        };
+        let names = match kind {
+            Kind::Multi => vec![format!("{name}:1"), format!("{name}:2")],
+            _ => vec![name],
+        };
+        Ok(Choice { kind, names, read: false, permits: Some(1) })
+    }
+}
+
+impl Store {
+    fn new(args: args::Store, kind: Kind) -> Result<Store, Failure> {
+        let urls = if args.url.is_empty() {
+            let url = match env::var("DISTLOCK_URL") {
                 Ok(url) if !url.is_empty() => url,
                 Ok(_) | Err(env::VarError::NotPresent) => default_url()?,
                 Err(env::VarError::NotUnicode(_)) => {
                     return Err(Failure::Usage("DISTLOCK_URL is not UTF-8".into()));
                 }
-            },
+            };
+            match kind {
+                Kind::Redlock => url.split_whitespace().map(str::to_owned).collect(),
+                _ => vec![url],
+            }
+        } else {
+            if args.url.iter().any(|url| has_password(url)) {
+                print::complain(
+                    "every user of this machine can read the password in --url; put the URL into DISTLOCK_URL",
+                );
+            }
+            args.url
         };
-        Ok(Store { url, prefix: args.prefix })
+        if urls.len() > 1 && kind != Kind::Redlock {
+            let text = "several --url: only --kind redlock uses more than one store";
+            return Err(Failure::Usage(text.to_owned()));
+        }
+        Ok(Store { urls, prefix: args.prefix })
     }
 
-    /// The scheme alone: safe to print.
-    pub(crate) fn scheme(&self) -> &str {
-        self.url.split(':').next().unwrap_or_default()
+    /// The scheme alone, or how many there are: safe to print.
+    pub(crate) fn place(&self) -> String {
+        match self.urls.as_slice() {
+            [url] => scheme(url).to_owned(),
+            urls => format!("a majority of {} stores", urls.len()),
+        }
     }
 
-    pub(crate) async fn connect(&self, watchdog: Option<Duration>) -> Result<Locks> {
-        let mut builder = Locks::builder().url(&self.url);
-        if let Some(prefix) = &self.prefix {
-            builder = builder.prefix(prefix);
+    /// One `Locks` per URL.
+    pub(crate) async fn connect(&self, watchdog: Option<Duration>) -> Result<Vec<Locks>> {
+        let mut all = Vec::with_capacity(self.urls.len());
+        for url in &self.urls {
+            let mut builder = Locks::builder().url(url);
+            if let Some(prefix) = &self.prefix {
+                builder = builder.prefix(prefix);
+            }
+            if let Some(watchdog) = watchdog {
+                builder = builder.watchdog(watchdog);
+            }
+            all.push(builder.connect().await?);
         }
-        if let Some(watchdog) = watchdog {
-            builder = builder.watchdog(watchdog);
-        }
-        builder.connect().await
+        Ok(all)
     }
+}
+
+/// What is safe to print of a URL.
+fn scheme(url: &str) -> &str {
+    url.split(':').next().unwrap_or_default()
 }
 
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Store").field("scheme", &self.scheme()).finish_non_exhaustive()
+        f.debug_struct("Store").field("place", &self.place()).finish_non_exhaustive()
     }
 }
 
@@ -210,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_plan_does_not_show_its_url() {
-        let store = Store { url: "redis://u:canary@h".into(), prefix: None };
+        let store = Store { urls: vec!["redis://u:canary@h".into()], prefix: None };
         assert!(!format!("{store:?}").contains("canary"));
     }
 }

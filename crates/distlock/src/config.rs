@@ -26,6 +26,10 @@ pub(crate) const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60
 /// The longest name in bytes. Names are keys: real ones are far shorter, and a runaway one should fail early.
 pub(crate) const NAME_BYTES: usize = 4096;
 
+/// How many leased permits one acquisition takes at most. Each has an id on the wire, and a script that works on more of
+/// them would hold the server up.
+pub(crate) const MOST_LEASED: u32 = 10_000;
+
 /// What a holder subtracts from its lease before it believes in it: clocks may differ in rate by one per cent, and a
 /// timer may be late by two milliseconds.
 pub(crate) fn safety_margin(lease: Duration) -> Duration {

@@ -80,6 +80,11 @@ pub trait Env: fmt::Debug + Send + Sync + 'static {
     /// Ends at `at`. Polled inside a task that this same [`Env`] or the caller's runtime runs.
     fn sleep_until(&self, at: Moment) -> BoxFuture<'static, ()>;
 
+    /// The same for work that may have to go on elsewhere when the caller's runtime is gone.
+    fn sleep_apart(&self, at: Moment) -> BoxFuture<'static, ()> {
+        self.sleep_until(at)
+    }
+
     /// Runs `work` beside the caller: on the caller's runtime if that has threads of its own, else as
     /// [`Env::spawn_apart`].
     fn spawn(&self, work: BoxFuture<'static, ()>);
@@ -109,10 +114,15 @@ impl Env for System {
             return Box::pin(tokio::time::sleep(sleep));
         }
         // Under another executor, or outside any: our own thread keeps the time.
+        self.sleep_apart(at)
+    }
+
+    fn sleep_apart(&self, at: Moment) -> BoxFuture<'static, ()> {
         match apart() {
+            // A timer belongs to the runtime it was made on, and panics when it is polled after that has ended.
             Some(own) => {
                 let _inside = own.enter();
-                Box::pin(tokio::time::sleep(sleep))
+                Box::pin(tokio::time::sleep(at.since(self.now())))
             }
             None => Box::pin(std::future::pending()),
         }

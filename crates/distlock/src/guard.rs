@@ -11,7 +11,7 @@ use crate::engine::{self, Hold, State};
 use crate::error::Result;
 use crate::owner::Owner;
 use crate::request::{Acquire, Got, May, check_lease};
-use crate::store::What;
+use crate::store::{PermitId, What};
 
 /// The lock is held while this lives, unless it is [lost](Guard::lost). Dropping it releases the lock.
 ///
@@ -239,6 +239,31 @@ impl FencedGuard {
     /// The fencing token: higher than that of every acquisition before. Show it to whatever the lock protects.
     pub fn token(&self) -> u64 {
         self.0.hold.tenure.token()
+    }
+}
+
+impl Permits {
+    /// How many they are.
+    pub fn count(&self) -> u32 {
+        match self.0.hold.tenure.what {
+            What::Permits { count, .. } | What::LeasedPermits { count, .. } => count,
+            _ => 0,
+        }
+    }
+
+    /// Their ids, if they are of a [`LeasedSemaphore`](crate::LeasedSemaphore); none if they have none. They say to any
+    /// process which permits are meant.
+    pub fn ids(&self) -> Vec<PermitId> {
+        let tenure = &self.0.hold.tenure;
+        match tenure.what {
+            What::LeasedPermits { count, .. } => PermitId::of(tenure.owner, count).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Gives them back and says how that went: another word for [`unlock`](Permits::unlock).
+    pub async fn release(self) -> Result<()> {
+        self.unlock().await
     }
 }
 

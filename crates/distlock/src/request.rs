@@ -13,8 +13,9 @@ use crate::config;
 use crate::engine::{self, Ask, Engine, Hold, Wait};
 use crate::env::{BoxFuture, System};
 use crate::error::{Error, ErrorKind, Result};
+use crate::member::Member;
 use crate::owner::Owner;
-use crate::store::{Kind, What};
+use crate::store::{Kind, Snapshot, What};
 
 /// The lock must be had: not getting it in time is an error.
 #[derive(Debug)]
@@ -31,23 +32,6 @@ pub(crate) enum Got {
     One(Hold),
     /// A hold of each of several locks.
     All(Vec<Hold>),
-}
-
-/// One of several locks that are acquired together. Made from a handle: `locks.mutex("k").into()`.
-#[derive(Clone)]
-pub struct Member {
-    pub(crate) engine: Arc<Engine>,
-    pub(crate) name: Result<Arc<str>>,
-    pub(crate) kind: Kind,
-    pub(crate) what: What,
-    pub(crate) spin: Option<Backoff>,
-}
-
-impl fmt::Debug for Member {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.name.as_deref().unwrap_or_default();
-        f.debug_struct("Member").field("kind", &self.kind).field("name", &name).finish()
-    }
 }
 
 /// A request that has not been made yet: set options, then `.await` it or call [`blocking`](Acquire::blocking).
@@ -147,33 +131,6 @@ impl<G, Ending> Acquire<G, Ending> {
     }
 }
 
-impl Member {
-    /// Checks everything that can be checked before anything is sent.
-    fn ask(
-        self,
-        owner: Option<Owner>,
-        wait: Wait,
-        lease: Option<Duration>,
-    ) -> Result<(Arc<Engine>, Arc<str>, Ask)> {
-        let Member { engine, name, kind, what, spin } = self;
-        let name = name?;
-        let lease = lease.map(check_lease).transpose().map_err(|e| e.about(kind, &name))?;
-        let what = what.waiting(wait, engine.fair_patience);
-        let lease = match (what, lease) {
-            (What::Permits { .. }, Some(_)) => {
-                let text = "a semaphore's permits have no lease: use a leased_semaphore";
-                return Err(Error::new(ErrorKind::Unsupported, text).about(kind, &name));
-            }
-            (What::Permits { .. }, None) => Some(config::LONGEST),
-            (_, lease) => lease,
-        };
-        let owner = owner.filter(|_| what.reenters());
-        let explicit = owner.is_some();
-        let owner = owner.unwrap_or_else(|| engine.mint_owner());
-        Ok((engine, name, Ask { kind, what, spin, owner, explicit, lease, wait }))
-    }
-}
-
 /// A lease in whole milliseconds, rounded up: stores count in these, and zero would mean an instantly dead lock.
 pub(crate) fn check_lease(lease: Duration) -> Result<Duration> {
     if lease.is_zero() || lease > config::LONGEST {
@@ -199,17 +156,35 @@ async fn too_late(engine: Arc<Engine>, name: Arc<str>, ask: Ask) -> Error {
         }
     };
     let holder = match seen {
-        Ok(seen) if seen.is_held() => format!(
-            "held by {} for at most {:?} more",
-            seen.holders[0].owner,
-            seen.ttl.unwrap_or_default()
-        ),
-        Ok(_) => "free by now".to_owned(),
+        Ok(seen) => in_the_way(ask.what, &seen),
         Err(e) if e.is_retryable() => return e.about(ask.kind, &name),
         Err(_) => "who holds it may not be asked".to_owned(),
     };
     let text = format!("still busy after {waited:?}; {holder}");
     Error::new(ErrorKind::WaitTimeout, text).about(ask.kind, &name)
+}
+
+/// What kept a request waiting, for people.
+fn in_the_way(what: What, seen: &Snapshot) -> String {
+    let for_so_long = match seen.ttl {
+        Some(ttl) => format!("for at most {ttl:?} more"),
+        None => "until it gives them back".to_owned(),
+    };
+    match (what, seen.count, seen.holders.first()) {
+        (What::LatchOpen, Some(count), _) if count > 0 => format!("its count is {count}"),
+        (What::LatchOpen, ..) => "open by now".to_owned(),
+        (What::Permits { .. } | What::LeasedPermits { .. }, None, _) => {
+            "nobody has set how many permits there are: call init, or use with_permits".to_owned()
+        }
+        (What::Permits { count, .. } | What::LeasedPermits { count, .. }, Some(left), first) => {
+            let out = first.map_or(String::new(), |first| {
+                format!("; {} has {} {for_so_long}", first.owner, first.depth)
+            });
+            format!("{count} wanted, {left} left{out}")
+        }
+        (_, _, Some(first)) => format!("held by {} {for_so_long}", first.owner),
+        (_, _, None) => "free by now".to_owned(),
+    }
 }
 
 /// A request that is being made: what an awaited [`Acquire`] becomes.

@@ -2,6 +2,43 @@
 
 use distlock_testkit::promises;
 
+/// Promises that look at a whole server.
+macro_rules! promises_of_a_server {
+    ($suite:ident: $($promise:ident)*) => {
+        mod $suite {
+            $(mod $promise {
+                use distlock_testkit::suites::fair;
+                use distlock_testkit::{Flavor, Server};
+
+                async fn stand(flavor: Flavor) {
+                    match flavor.program() {
+                        Some(_) => {
+                            let server = Server::builder(flavor).start().await;
+                            fair::$suite::$promise(server).await;
+                        }
+                        None => eprintln!("SKIPPED: no server for {flavor:?}"),
+                    }
+                }
+
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn redis() {
+                    stand(Flavor::Redis).await;
+                }
+
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn valkey() {
+                    stand(Flavor::Valkey).await;
+                }
+
+                #[tokio::test]
+                async fn redis62() {
+                    stand(Flavor::Redis62).await;
+                }
+            })*
+        }
+    };
+}
+
 promises! {
     fair::basics:
     a_lock_can_be_taken_and_released_twice
@@ -26,4 +63,63 @@ promises! {
     a_hundred_processes_never_meet
     sixteen_processes_in_a_loop_never_meet
     a_request_dropped_at_any_poll_leaves_nothing
+}
+
+promises! {
+    fair::order:
+    waiters_get_in_in_the_order_in_which_they_came
+    five_hundred_waiters_keep_their_order
+    whoever_waits_gets_in_as_each_lease_ends
+    a_single_try_overtakes_nobody
+    re_entry_does_not_wait_in_line
+    force_lets_the_first_in_line_in
+    a_mutex_of_the_same_name_excludes
+}
+
+promises! {
+    fair::places:
+    a_waiter_keeps_its_place_for_longer_than_its_patience
+    a_wait_that_ran_out_delays_nobody
+    whoever_leaves_leaves_no_place_behind
+    a_call_that_nobody_used_is_passed_on
+    a_request_dropped_at_any_poll_leaves_no_place
+    closing_ends_every_wait
+}
+
+promises_of_a_server! {
+    server:
+    a_server_that_is_gone_is_an_outage
+    an_uncontended_lock_costs_two_commands
+    the_queue_has_the_full_name
+    an_idle_queue_leaves_no_key
+    sixty_four_waiters_cost_four_commands_a_hand_over
+    nobody_polls_while_the_first_in_line_is_silent
+}
+
+promises_of_a_server! {
+    drift:
+    waits_that_run_out_push_nobodys_time
+    acquisitions_push_nobodys_time
+    deaths_push_nobodys_time
+    whoever_leaves_or_enters_brings_the_others_closer
+    the_dead_bring_the_others_closer
+}
+
+promises_of_a_server! {
+    deaths:
+    five_killed_processes_cost_the_next_a_second
+    whoever_is_killed_when_its_turn_comes_costs_two_or_three
+    a_holder_that_dies_with_the_first_in_line_costs_its_lease_and_seconds
+    what_the_dead_left_is_cleared_away
+    a_waiter_that_is_cut_off_costs_seconds
+}
+
+promises_of_a_server! {
+    faults:
+    a_lost_reply_leaves_no_place_behind
+    a_request_dropped_after_a_lost_reply_leaves_no_place
+    a_lost_reply_costs_nobody_its_turn
+    a_pause_of_the_server_leaves_nobody_in_the_queue
+    a_lost_call_is_made_up_for
+    a_server_that_forgets_its_queue_leaves_nobody_out
 }

@@ -8,7 +8,6 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use distlock::Locks;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -16,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::duration;
 use crate::exit::{Exit, Failure};
+use crate::lock::Lock;
 use crate::plan::Demo;
 use crate::print::{self, Paint};
 use crate::signals::Signals;
@@ -29,27 +29,31 @@ const SALE: Duration = Duration::from_millis(1);
 pub(super) async fn demo(plan: Demo) -> Result<Exit, Failure> {
     let mut signals = Signals::new().map_err(|cause| Failure::System("catch signals", cause))?;
     let mut clients = Vec::new();
-    // Memory is not shared between clients.
-    for _ in 0..if plan.store.scheme() == "memory" { 1 } else { CLIENTS } {
-        clients.push(plan.store.connect(None).await?);
+    for _ in 0..CLIENTS {
+        clients.push(Arc::new(Lock::open(&plan.store, &plan.lock, None).await?));
     }
     let exit = tokio::select! {
         exit = both(&plan, &clients) => exit,
         signal = signals.recv() => Ok(Exit::Signal(signal.as_raw())),
     };
-    for locks in &clients {
-        super::close(locks).await;
+    if let Some(lock) = clients.first() {
+        // Left behind it would do no harm.
+        let _ = lock.remove().await;
+    }
+    for lock in &clients {
+        lock.close().await;
     }
     exit
 }
 
-async fn both(plan: &Demo, clients: &[Locks]) -> Result<Exit, Failure> {
+async fn both(plan: &Demo, clients: &[Arc<Lock>]) -> Result<Exit, Failure> {
     if !plan.json {
         print::out(&format!(
-            "{} customers want one of {} coupons; the locks are in {}:\n\n",
+            "{} customers want one of {} coupons; a {} lock in {}:\n\n",
             plan.tasks,
             plan.stock,
-            plan.store.scheme()
+            plan.lock.kind.word(),
+            plan.store.place()
         ));
     }
     let without = rush(plan, &[], "without the lock").await?;
@@ -117,25 +121,24 @@ impl Outcome {
 }
 
 /// All customers come at once; each takes the lock first if there are `clients` to take it with.
-async fn rush(plan: &Demo, clients: &[Locks], title: &'static str) -> Result<Outcome, Failure> {
+async fn rush(plan: &Demo, clients: &[Arc<Lock>], title: &'static str) -> Result<Outcome, Failure> {
     let shop = Arc::new(Shop { stock: AtomicU32::new(plan.stock), sold: Mutex::default() });
-    let name = format!("distlock-demo:{}", std::process::id());
     let bar = bar(plan, title);
     let began = Instant::now();
     let mut crowd = JoinSet::new();
     for number in 0..plan.tasks as usize {
         let shop = shop.clone();
-        let lock = (!clients.is_empty()).then(|| clients[number % clients.len()].mutex(&name));
+        let lock = (!clients.is_empty()).then(|| clients[number % clients.len()].clone());
         crowd.spawn(async move {
             let Some(lock) = lock else {
                 shop.sell().await;
                 return Ok(Duration::ZERO);
             };
             let came = Instant::now();
-            let guard = lock.lock().await?;
+            let held = lock.acquire(None, None).await?;
             let waited = came.elapsed();
             shop.sell().await;
-            guard.unlock().await?;
+            held.unlock().await?;
             Ok::<_, distlock::Error>(waited)
         });
     }
@@ -209,7 +212,8 @@ fn json_of(plan: &Demo, without: &Outcome, with: &Outcome) -> Value {
     locked["wait_ms"] =
         json!({ "p50": millis(0.5), "p90": millis(0.9), "p99": millis(0.99), "max": millis(1.0) });
     json!({
-        "store": plan.store.scheme(),
+        "store": plan.store.place(),
+        "kind": plan.lock.kind.word(),
         "tasks": plan.tasks,
         "stock": plan.stock,
         "without_lock": outcome(without),

@@ -4,12 +4,14 @@ use crate::duration;
 use crate::exit::{Exit, Failure};
 use crate::plan::Ls;
 use crate::print;
+use crate::view;
 
 pub(super) async fn ls(plan: Ls) -> Result<Exit, Failure> {
-    let locks = plan.store.connect(None).await?;
-    let list = locks.list(&plan.names).await?;
+    let stores = plan.store.connect(None).await?;
+    let list = stores[0].list(&plan.names).await?;
     if plan.json {
-        let list: Vec<_> = list.iter().map(super::json_of).collect();
+        let list: Vec<_> =
+            list.iter().map(|lock| view::json_of(view::kind_of(lock), lock)).collect();
         print::out(&format!("{}\n", serde_json::Value::from(list)));
         return Ok(Exit::Done);
     }
@@ -22,7 +24,7 @@ pub(super) async fn ls(plan: Ls) -> Result<Exit, Failure> {
         for holder in &lock.holders {
             rows.push(vec![
                 print::name(&lock.name),
-                "mutex".to_owned(),
+                view::kind_of(lock).word().to_owned() + view::manner(holder),
                 print::name(&holder.owner),
                 holder.depth.to_string(),
                 lock.ttl.map(duration::show).unwrap_or_default(),

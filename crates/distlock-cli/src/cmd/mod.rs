@@ -1,6 +1,7 @@
 //! The commands.
 
 mod demo;
+mod latch;
 mod ls;
 mod run;
 mod show;
@@ -10,8 +11,6 @@ use std::future::Future;
 use std::time::Duration;
 
 use distlock::Locks;
-use distlock::store::Snapshot;
-use serde_json::{Value, json};
 use tokio::runtime::Builder;
 
 use crate::exit::{Exit, Failure};
@@ -25,6 +24,7 @@ pub(crate) fn run(plan: Plan) -> Result<Exit, Failure> {
         Plan::Ls(plan) => on(Builder::new_current_thread(), ls::ls(plan)),
         Plan::Show(plan) => on(Builder::new_current_thread(), show::show(plan)),
         Plan::Unlock(plan) => on(Builder::new_current_thread(), unlock::unlock(plan)),
+        Plan::Latch(plan) => on(Builder::new_current_thread(), latch::latch(plan)),
         Plan::Demo(plan) => on(Builder::new_multi_thread(), demo::demo(plan)),
     }
 }
@@ -45,22 +45,6 @@ fn on(
 const FAREWELL: Duration = Duration::from_secs(3);
 
 /// Releases what is still held, unless the store takes too long: then the leases do it.
-async fn close(locks: &Locks) {
+pub(crate) async fn close(locks: &Locks) {
     drop(tokio::time::timeout(FAREWELL, locks.close()).await);
-}
-
-/// A lock as JSON; a stable schema.
-fn json_of(lock: &Snapshot) -> Value {
-    let holders: Vec<Value> = lock
-        .holders
-        .iter()
-        .map(|holder| json!({ "owner": holder.owner, "depth": holder.depth }))
-        .collect();
-    json!({
-        "name": &*lock.name,
-        "kind": "mutex",
-        "held": lock.is_held(),
-        "holders": holders,
-        "ttl_ms": lock.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
-    })
 }

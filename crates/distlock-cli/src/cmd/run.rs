@@ -5,15 +5,16 @@ use std::io::IsTerminal;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use distlock::{Guard, Locks};
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep};
 
 use crate::child::Child;
 use crate::exit::{Exit, Failure};
+use crate::lock::{Held, Lock};
 use crate::plan::Run;
 use crate::print;
 use crate::signals::Signals;
+use crate::view;
 
 /// The longest time a command has between SIGTERM and SIGKILL: what shutting down in good order usually takes.
 const LONGEST_GRACE: Duration = Duration::from_secs(5);
@@ -33,60 +34,54 @@ const PUZZLEMENT: Duration = Duration::from_secs(1);
 pub(super) async fn run(plan: Run) -> Result<Exit, Failure> {
     let mut signals = Signals::new().map_err(|cause| Failure::System("catch signals", cause))?;
 
-    let locks = tokio::select! {
-        locks = plan.store.connect(plan.watchdog) => locks?,
+    let lock = tokio::select! {
+        lock = Lock::open(&plan.store, &plan.lock, plan.watchdog) => lock?,
         signal = signals.recv() => return Ok(Exit::Signal(signal.as_raw())),
     };
-    let guard = tokio::select! {
-        guard = acquire(&locks, &plan) => guard,
-        never = say_why_nothing_happens(&locks, &plan) => match never {},
+    let held = tokio::select! {
+        held = lock.acquire(plan.wait, plan.lease) => held,
+        never = say_why_nothing_happens(&lock, &plan) => match never {},
         signal = signals.recv() => {
             // Leaving the wait gives back whatever it had taken; closing makes sure of it.
-            super::close(&locks).await;
+            lock.close().await;
             return Ok(Exit::Signal(signal.as_raw()));
         }
     };
-    let exit = match guard {
-        Ok(guard) => under(guard, &plan, &mut signals).await,
-        Err(failure) => Err(failure),
+    let exit = match held {
+        Ok(held) => under(held, &plan, &mut signals).await,
+        Err(error) => Err(error.into()),
     };
-    super::close(&locks).await;
+    lock.close().await;
     exit
 }
 
-async fn acquire(locks: &Locks, plan: &Run) -> Result<Guard, Failure> {
-    let mut request = locks.mutex(&plan.name).lock();
-    if let Some(wait) = plan.wait {
-        request = request.wait(wait);
-    }
-    if let Some(lease) = plan.lease {
-        request = request.lease(lease);
-    }
-    Ok(request.await?)
-}
-
 /// Somebody who looks at a terminal should know what it waits for.
-async fn say_why_nothing_happens(locks: &Locks, plan: &Run) -> Infallible {
+async fn say_why_nothing_happens(lock: &Lock, plan: &Run) -> Infallible {
     if std::io::stderr().is_terminal() {
         sleep(PUZZLEMENT).await;
-        if let Ok(Some(holder)) = locks.mutex(&plan.name).holder().await {
-            let (name, owner) = (print::name(&plan.name), print::name(&holder.owner));
-            print::complain(&format!("waiting for the lock {name}, held by {owner}"));
+        if let Ok(seen) = lock.inspect().await
+            && let Some(why) = view::why_wait(plan.lock.kind, &seen)
+        {
+            print::complain(&why);
         }
     }
     std::future::pending().await
 }
 
 /// Runs the command under the lock and gives the lock back.
-async fn under(guard: Guard, plan: &Run, signals: &mut Signals) -> Result<Exit, Failure> {
-    let vars = [("DISTLOCK_NAME", Some(plan.name.clone())), ("DISTLOCK_TOKEN", None)];
+async fn under(held: Held, plan: &Run, signals: &mut Signals) -> Result<Exit, Failure> {
+    let vars = [
+        ("DISTLOCK_NAME", Some(plan.lock.names.join("\n"))),
+        ("DISTLOCK_TOKEN", held.token().map(|token| token.to_string())),
+    ];
     let ended = match Child::start(&plan.command, &vars) {
-        Ok(child) => watch_over(&guard, child, signals).await,
+        Ok(child) => watch_over(&held, child, signals).await,
         Err(cause) => Err(cause),
     };
-    let was_lost = guard.is_lost();
-    let name = print::name(&plan.name);
-    let unlocked = guard.unlock().await;
+    let was_lost = held.is_lost();
+    let names: Vec<String> = plan.lock.names.iter().map(|name| print::name(name)).collect();
+    let name = names.join(", ");
+    let unlocked = held.unlock().await;
     match (ended, unlocked) {
         (Err(cause), _) => Err(Failure::System("run the command", cause)),
         (Ok(End { stopped: true, .. }), _) => {
@@ -132,22 +127,18 @@ enum Stage {
 }
 
 /// Waits for the end of the command; passes signals on to it; ends it before the lock ends.
-async fn watch_over(
-    guard: &Guard,
-    mut child: Child,
-    signals: &mut Signals,
-) -> std::io::Result<End> {
+async fn watch_over(held: &Held, mut child: Child, signals: &mut Signals) -> std::io::Result<End> {
     if child.leads() {
         signals.refuse_suspension()?;
     }
-    let lost = guard.lost();
+    let lost = held.lost();
     tokio::pin!(lost);
     let mut noticed = false;
 
     // A third of the lease, so that the command has two thirds for its work.
-    let grace = (guard.remaining() / 3).min(LONGEST_GRACE);
+    let grace = (held.remaining() / 3).min(LONGEST_GRACE);
     let margin = (grace / 10).min(LONGEST_MARGIN);
-    let mut ends = Instant::now() + guard.remaining();
+    let mut ends = Instant::now() + held.remaining();
     let mut stage = Stage::Running;
     let (mut signalled, mut stopped) = (false, false);
     let mut ended: Option<(ExitStatus, Instant)> = None;
@@ -165,10 +156,10 @@ async fn watch_over(
                 return Ok(End { status, stopped });
             }
         }
-        if !guard.is_lost() {
-            ends = now + guard.remaining();
+        if !held.is_lost() {
+            ends = now + held.remaining();
         }
-        if !stopped && (guard.is_lost() || ends <= now + grace) {
+        if !stopped && (held.is_lost() || ends <= now + grace) {
             // Somebody may have taken the lock away with most of the lease left: then the grace is all there is.
             ends = ends.min(now + grace);
             (signalled, stopped) = (true, true);

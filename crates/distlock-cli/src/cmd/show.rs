@@ -1,37 +1,18 @@
 //! `distlock show`: who holds a lock.
 
-use distlock::store::Snapshot;
-
-use crate::duration;
 use crate::exit::{Exit, Failure};
+use crate::lock::Lock;
 use crate::plan::Show;
 use crate::print::{self, Paint};
+use crate::view;
 
 pub(super) async fn show(plan: Show) -> Result<Exit, Failure> {
-    let locks = plan.store.connect(None).await?;
-    let lock = locks.mutex(&plan.name).inspect().await?;
+    let lock = Lock::open(&plan.store, &plan.lock, None).await?;
+    let seen = lock.inspect().await?;
     if plan.json {
-        print::out(&format!("{}\n", super::json_of(&lock)));
+        print::out(&format!("{}\n", view::json_of(plan.lock.kind, &seen)));
     } else {
-        print::out(&text_of(&lock, Paint::stdout()));
+        print::out(&view::text_of(plan.lock.kind, &seen, Paint::stdout()));
     }
     Ok(Exit::Done)
-}
-
-fn text_of(lock: &Snapshot, paint: Paint) -> String {
-    let state = if lock.is_held() { paint.bad("held") } else { paint.good("free") };
-    let mut rows = vec![
-        vec!["name".to_owned(), print::name(&lock.name)],
-        vec!["kind".to_owned(), "mutex".to_owned()],
-        vec!["state".to_owned(), state],
-    ];
-    for holder in &lock.holders {
-        let depth =
-            if holder.depth > 1 { format!(" ({} deep)", holder.depth) } else { String::new() };
-        rows.push(vec!["holder".to_owned(), print::name(&holder.owner) + &depth]);
-    }
-    if let Some(ttl) = lock.ttl {
-        rows.push(vec!["ttl".to_owned(), format!("{} unless renewed", duration::show(ttl))]);
-    }
-    print::table(&rows)
 }

@@ -1,30 +1,33 @@
 //! `distlock unlock --force`: take a lock away from its holder.
 
+use distlock::store::Snapshot;
 use serde_json::json;
 
+use crate::args::Kind;
 use crate::exit::{Exit, Failure};
+use crate::lock::Lock;
 use crate::plan::Unlock;
 use crate::print;
+use crate::view;
 
 pub(super) async fn unlock(plan: Unlock) -> Result<Exit, Failure> {
-    let locks = plan.store.connect(None).await?;
-    let lock = locks.mutex(&plan.name);
+    let lock = Lock::open(&plan.store, &plan.lock, None).await?;
     // Asked first, so that one can see whom it was taken from. Between the two calls the lock may change hands.
     let before = lock.inspect().await?;
-    let freed = lock.force_unlock().await?;
-    let name = print::name(&before.name);
+    let freed = lock.force().await?;
+    let kind = plan.lock.kind;
     if plan.json {
-        let mut after = super::json_of(&distlock::store::Snapshot::free(before.name.clone()));
+        let after = match kind {
+            // How many permits there are in all is not for us to work out.
+            Kind::Semaphore | Kind::LeasedSemaphore => lock.inspect().await?,
+            _ => Snapshot::free(before.name.clone()),
+        };
+        let mut after = view::json_of(kind, &after);
         after["freed"] = json!(freed);
-        after["former_holders"] = super::json_of(&before)["holders"].take();
+        after["former_holders"] = view::json_of(kind, &before)["holders"].take();
         print::out(&format!("{after}\n"));
-    } else if !freed {
-        print::out(&format!("{name} was free\n"));
     } else {
-        let owners: Vec<_> = before.holders.iter().map(|h| print::name(&h.owner)).collect();
-        let from =
-            if owners.is_empty() { String::new() } else { format!(" by {}", owners.join(", ")) };
-        print::out(&format!("{name} is free; it was held{from}\n"));
+        print::out(&format!("{}\n", view::freed(kind, &before, freed)));
     }
     Ok(Exit::Done)
 }

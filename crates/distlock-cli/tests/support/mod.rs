@@ -15,7 +15,11 @@ use rustix::process::{Pid, Signal};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A directory of its own for one test, gone when the test is.
-pub(crate) struct Bench(PathBuf);
+pub(crate) struct Bench {
+    dir: PathBuf,
+    /// Where the locks are, if not in the directory.
+    server: Option<String>,
+}
 
 impl Bench {
     pub(crate) fn new() -> Bench {
@@ -24,21 +28,31 @@ impl Bench {
         let name = format!("distlock-cli-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(name);
         fs::create_dir_all(&path).unwrap();
-        Bench(path)
+        Bench { dir: path, server: None }
+    }
+
+    /// With the locks elsewhere.
+    pub(crate) fn on(url: String) -> Bench {
+        let mut bench = Bench::new();
+        bench.server = Some(url);
+        bench
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.dir.join(name)
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("file:{}", self.path("locks").display())
+        match &self.server {
+            Some(url) => url.clone(),
+            None => format!("file:{}", self.path("locks").display()),
+        }
     }
 
     /// `distlock` with these arguments, on this directory's locks, in this directory.
     pub(crate) fn distlock<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_distlock"));
-        command.args(args).current_dir(&self.0).env("DISTLOCK_URL", self.url());
+        command.args(args).current_dir(&self.dir).env("DISTLOCK_URL", self.url());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
@@ -49,11 +63,33 @@ impl Bench {
         self.distlock(["run"].iter().chain(options).chain(&command).copied())
     }
 
-    /// What `show --json` says about a lock.
-    pub(crate) fn show(&self, name: &str) -> serde_json::Value {
-        let output = output(self.distlock(["show", "--json", name]));
+    /// A run that is inside until it is told to leave.
+    pub(crate) fn hold(&self, options: &[&str], name: &str) -> Holder {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let ready = format!("ready{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let script = format!("trap 'exit 0' TERM; echo > {ready}; read line; exit 0");
+        let child = self.run(options, name, &script).stdin(Stdio::piped()).spawn().unwrap();
+        self.await_file(&ready);
+        Holder(child)
+    }
+
+    /// What a command with `--json` says.
+    pub(crate) fn json<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> serde_json::Value {
+        let mut command = self.distlock(args);
+        command.arg("--json");
+        let output = output(command);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// What `show` says about a lock.
+    pub(crate) fn show(&self, name: &str) -> serde_json::Value {
+        self.json(["show", name])
+    }
+
+    /// What `show` says about a lock of some kind.
+    pub(crate) fn show_as(&self, kind: &str, name: &str) -> serde_json::Value {
+        self.json(["show", "--kind", kind, name])
     }
 
     pub(crate) fn is_held(&self, name: &str) -> bool {
@@ -70,7 +106,31 @@ impl Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).unwrap();
+        fs::remove_dir_all(&self.dir).unwrap();
+    }
+}
+
+/// A command that runs under a lock.
+pub(crate) struct Holder(pub(crate) Child);
+
+impl Holder {
+    /// Lets it end, and says how it did.
+    pub(crate) fn leave(mut self) -> Option<i32> {
+        drop(self.0.stdin.take());
+        self.end()
+    }
+
+    /// Waits for an end that something else brings about.
+    pub(crate) fn end(mut self) -> Option<i32> {
+        await_exit(&mut self.0).code()
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        // It is gone already unless the test failed.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

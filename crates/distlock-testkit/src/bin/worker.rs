@@ -6,11 +6,14 @@
 //! connect URL WATCHDOG_MS      connected
 //! lock NAME [LEASE_MS]         locked OWNER
 //! try NAME WAIT_MS LEASE_MS    locked OWNER | busy                (lease 0: the watchdog's)
+//! fair NAME                    locked OWNER                       (a fair lock)
 //! unlock [NAME]                unlocked                           (without a name: the last one locked)
 //! drop [NAME]                  dropped
 //! state [NAME]                 state Held|Suspect|Lost REMAINING_MS
 //! watch [NAME]                 watching; later, by itself: lost NAME
 //! force NAME                   forced true|false
+//! permits NAME N               taken OWNER                        (of a semaphore)
+//! leases NAME N                taken ID…                          (of a leased semaphore)
 //! count N NAME FILE            counted N                          (N times: lock, add 1 to the number in the file, unlock)
 //! block MS                     blocked                            (the whole runtime, meanwhile)
 //! close                        closed                             (everything still held is released)
@@ -21,7 +24,7 @@ use std::io::{Write, stdout};
 use std::str::SplitWhitespace;
 use std::time::Duration;
 
-use distlock::{Error, ErrorKind, Guard, Locks, Result};
+use distlock::{Error, ErrorKind, Guard, Locks, Permits, Result};
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 
 #[tokio::main(flavor = "current_thread")]
@@ -49,6 +52,7 @@ fn say(line: &str) {
 struct Worker {
     locks: Option<Locks>,
     guards: Vec<Guard>,
+    permits: Vec<Permits>,
 }
 
 impl Worker {
@@ -80,6 +84,10 @@ impl Worker {
                     None => "busy".to_owned(),
                 }
             }
+            "fair" => {
+                let guard = self.locks()?.fair(word(&mut words)?).lock().await?;
+                self.keep(guard)
+            }
             "unlock" => {
                 self.take(words.next())?.unlock().await?;
                 "unlocked".to_owned()
@@ -104,6 +112,20 @@ impl Worker {
             "force" => {
                 let forced = self.locks()?.mutex(word(&mut words)?).force_unlock().await?;
                 format!("forced {forced}")
+            }
+            "permits" => {
+                let semaphore = self.locks()?.semaphore(word(&mut words)?);
+                let permits = semaphore.acquire(number(&mut words)? as u32).await?;
+                let answer = format!("taken {}", permits.owner());
+                self.permits.push(permits);
+                answer
+            }
+            "leases" => {
+                let semaphore = self.locks()?.leased_semaphore(word(&mut words)?);
+                let permits = semaphore.acquire(number(&mut words)? as u32).await?;
+                let ids: Vec<String> = permits.ids().iter().map(ToString::to_string).collect();
+                self.permits.push(permits);
+                format!("taken {}", ids.join(" "))
             }
             "count" => {
                 let times = number(&mut words)?;
@@ -166,6 +188,7 @@ impl Worker {
             locks.close().await;
         }
         self.guards.clear();
+        self.permits.clear();
     }
 }
 

@@ -12,11 +12,14 @@ pub struct Doorman {
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Mutex,
+    Fair,
+    Spin,
+    Simple,
 }
 
 impl Doorman {
-    /// The one that the profile describes: `kind=mutex url=redis://127.0.0.1:6379 prefix=shop:`. Without a
-    /// prefix there is none.
+    /// The one that the profile describes: `kind=mutex url=redis://127.0.0.1:6379 prefix=shop:`. The kinds are `mutex`,
+    /// `fair`, `spin` and `simple`; without a prefix there is none.
     ///
     /// # Errors
     /// `Config` for a profile that makes no sense; whatever connecting says.
@@ -25,6 +28,9 @@ impl Doorman {
         for setting in profile.split_whitespace() {
             match setting.split_once('=') {
                 Some(("kind", "mutex")) => kind = Some(Kind::Mutex),
+                Some(("kind", "fair")) => kind = Some(Kind::Fair),
+                Some(("kind", "spin")) => kind = Some(Kind::Spin),
+                Some(("kind", "simple")) => kind = Some(Kind::Simple),
                 Some(("url", url)) => builder = builder.url(url),
                 Some(("prefix", prefix)) => builder = builder.prefix(prefix),
                 _ => return Err(senseless(profile)),
@@ -41,6 +47,9 @@ impl Doorman {
     pub async fn lock(&self, name: &str) -> Result<Guard> {
         let request = match self.kind {
             Kind::Mutex => self.locks.mutex(name).lock(),
+            Kind::Fair => self.locks.fair(name).lock(),
+            Kind::Spin => self.locks.spin(name).lock(),
+            Kind::Simple => self.locks.simple(name).lock(),
         };
         request.await
     }
@@ -52,6 +61,9 @@ impl Doorman {
     pub async fn force(&self, name: &str) -> Result<bool> {
         match self.kind {
             Kind::Mutex => self.locks.mutex(name).force_unlock().await,
+            Kind::Fair => self.locks.fair(name).force_unlock().await,
+            Kind::Spin => self.locks.spin(name).force_unlock().await,
+            Kind::Simple => self.locks.simple(name).force_unlock().await,
         }
     }
 

@@ -63,3 +63,38 @@ macro_rules! promise {
         }
     };
 }
+
+/// Has every server keep promises that look at all of it: each gets a server of its own.
+#[macro_export]
+macro_rules! server_promises {
+    ($kind:ident::$suite:ident: $($promise:ident)*) => {
+        mod $suite {
+            $(mod $promise {
+                use $crate::suites::$kind::$suite::$promise;
+                use $crate::{Flavor, Server};
+
+                async fn keep(flavor: Flavor) {
+                    match flavor.program() {
+                        Some(_) => $promise(Server::builder(flavor).start().await).await,
+                        None => eprintln!("SKIPPED: no server for {flavor:?}"),
+                    }
+                }
+
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn redis() {
+                    keep(Flavor::Redis).await;
+                }
+
+                #[tokio::test]
+                async fn valkey() {
+                    keep(Flavor::Valkey).await;
+                }
+
+                #[tokio::test]
+                async fn redis62() {
+                    keep(Flavor::Redis62).await;
+                }
+            })*
+        }
+    };
+}

@@ -97,7 +97,7 @@ pub(super) async fn attempt(
                 let hold = seat(&engine, &lane, &ask, &claim, sent, lead).with_token(token);
                 // A reply that took longer than the lease proves nothing any more.
                 if what.is_held() && hold.state() == State::Lost {
-                    return Tried::Busy(Duration::ZERO, None);
+                    return Tried::Busy(Duration::ZERO, Some(doubt));
                 }
                 doubt.armed = false;
                 return Tried::Won(hold);
@@ -120,7 +120,7 @@ pub(super) async fn attempt(
                 if !once || !e.is_retryable() || engine.env.now() >= patience {
                     return Tried::Failed(e, doubt.armed.then_some(doubt));
                 }
-                engine.env.sleep_until(retry.next(&*engine.env).min(patience)).await;
+                engine.env.sleep_apart(retry.next(&*engine.env).min(patience)).await;
             }
         }
     }
@@ -225,7 +225,7 @@ pub(super) async fn reenter(
                     // It may stand in the store: if the level is taken back now, it is taken back there too.
                     tenure.lane.state().wire = Some((tenure.owner, depth));
                 }
-                engine.env.sleep_until(retry.next(&*engine.env).min(patience)).await;
+                engine.env.sleep_apart(retry.next(&*engine.env).min(patience)).await;
             }
             Err(e) => return Err(e),
         }

@@ -216,7 +216,7 @@ pub(super) async fn free(
                     // The caller has waited long enough; this goes on without it.
                     std::mem::take(&mut receipts).answer(&Err(e));
                 }
-                engine.env.sleep_until(retry.next(&*engine.env)).await;
+                engine.env.sleep_apart(retry.next(&*engine.env)).await;
             }
             answered => break answered,
         }
@@ -258,7 +258,7 @@ async fn shrink(engine: &Arc<Engine>, tenure: &Arc<Tenure>, depth: u32, receipts
             }
             Err(e) if e.is_retryable() && engine.env.now() < tenure.vitals.deadline() => {
                 tenure.doubt();
-                engine.env.sleep_until(retry.next(&*engine.env)).await;
+                engine.env.sleep_apart(retry.next(&*engine.env)).await;
             }
             told => {
                 // The count on the wire is for others to read; the truth about levels is the seat's.
@@ -282,7 +282,7 @@ async fn paced(engine: &Arc<Engine>, lane: &LaneRef) -> bool {
     match next {
         Some(next) => {
             tokio::select! {
-                () = engine.env.sleep_until(next) => {}
+                () = engine.env.sleep_apart(next) => {}
                 () = changed => {}
             }
             true
@@ -309,7 +309,7 @@ async fn pass(engine: &Arc<Engine>, from: Owner, heir: &Arc<Tenure>, until: Mome
             }
             Err(e) if e.is_retryable() && engine.env.now() < until => {
                 heir.doubt();
-                engine.env.sleep_until(retry.next(&*engine.env)).await;
+                engine.env.sleep_apart(retry.next(&*engine.env)).await;
             }
             _ => {
                 // The store does not have it for this process any more: whoever sits there has lost it.

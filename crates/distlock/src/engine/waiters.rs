@@ -288,11 +288,15 @@ impl Lane {
 
     pub(super) fn leave(&self, ticket: Ticket) -> Option<Waiter> {
         let mut state = self.state();
+        let first = state.queue.front().is_some_and(|first| first.ticket == ticket);
         let left = state.leave(ticket);
-        let emptied = left.is_some() && state.queue.is_empty();
+        // The driver has nobody left to drive for; or whoever comes next may want less, and it is there.
+        let look = left
+            .as_ref()
+            .is_some_and(|left| state.queue.is_empty() || first && left.what.is_shared());
         drop(state);
-        if emptied {
-            self.nudge(); // the driver has nobody left to drive for
+        if look {
+            self.nudge();
         }
         left
     }

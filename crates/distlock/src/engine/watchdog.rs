@@ -269,7 +269,7 @@ pub(crate) async fn extend(tenure: Arc<Tenure>, lease: Duration) -> Result<()> {
             Ok(true) => return Ok(()),
             Ok(false) => return Err(release::lost()),
             Err(e) if !e.is_retryable() || engine.env.now() >= patience => return Err(e),
-            Err(_) => engine.env.sleep_until(retry.next(&*engine.env)).await,
+            Err(_) => engine.env.sleep_apart(retry.next(&*engine.env)).await,
         }
     }
 }

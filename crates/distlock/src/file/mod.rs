@@ -20,7 +20,7 @@ use crate::config::REPLY_TIMEOUT;
 use crate::env::{BoxFuture, Env, Moment};
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::state::exclusive::{self, Entry};
-use crate::store::{Attempt, Claim, Listener, Released, Snapshot, Store, What, unsupported};
+use crate::store::{Admin, Attempt, Claim, Listener, Released, Snapshot, Store, What, unsupported};
 
 use dir::{Dir, Inside, conflict};
 use name::Place;
@@ -95,7 +95,7 @@ impl FileStore {
                 );
                 return Err(Error::new(ErrorKind::Unavailable, message));
             }
-            self.env.sleep_until(now.after(PAUSE)).await;
+            self.env.sleep_apart(now.after(PAUSE)).await;
         }
     }
 
@@ -153,18 +153,14 @@ impl FileStore {
 impl Store for FileStore {
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Attempt>> {
         Box::pin(async move {
-            match claim.what {
-                What::Exclusive => {
-                    let apply = |entry, now| exclusive::acquire(entry, claim, now);
-                    // A lock that is busy is seen from outside: those who wait do not get in the way of the holder.
-                    let seen = self.look(&claim.name, &Place::of(&claim.name))?;
-                    if let (_, busy @ Attempt::Busy { .. }) = apply(seen.entry, self.env.now()) {
-                        return Ok(busy);
-                    }
-                    self.step(&claim.name, self.patience(), apply).await
-                }
-                _ => Err(unsupported("this kind of lock; `memory:` and `redis:` do")),
+            served(claim.what)?;
+            let apply = |entry, now| exclusive::acquire(entry, claim, now);
+            // A lock that is busy is seen from outside: those who wait do not get in the way of the holder.
+            let seen = self.look(&claim.name, &Place::of(&claim.name))?;
+            if let (_, busy @ Attempt::Busy { .. }) = apply(seen.entry, self.env.now()) {
+                return Ok(busy);
             }
+            self.step(&claim.name, self.patience(), apply).await
         })
     }
 
@@ -198,14 +194,15 @@ impl Store for FileStore {
         Box::pin(std::future::ready(Ok(listener)))
     }
 
-    fn inspect<'a>(&'a self, _: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
-        let found = self.look(name, &Place::of(name));
+    fn inspect<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
+        let found = served(what).and_then(|()| self.look(name, &Place::of(name)));
         let snapshot = found.map(|found| self.snapshot(name, found.entry));
         Box::pin(std::future::ready(snapshot))
     }
 
-    fn force<'a>(&'a self, _: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
+    fn force<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
         Box::pin(async move {
+            served(what)?;
             let entry = self.step(name, self.patience(), |entry, _| (None, entry)).await?;
             self.watches.freed(name, &self.dir);
             Ok(self.snapshot(name, entry))
@@ -215,6 +212,19 @@ impl Store for FileStore {
     fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<Snapshot>>> {
         Box::pin(self.list_all(prefix))
     }
+
+    fn admin<'a>(&'a self, _: &'a str, _: &'a Admin) -> BoxFuture<'a, Result<i64>> {
+        Box::pin(std::future::ready(Err(not_served())))
+    }
+}
+
+/// Only locks of one owner at a time that take no numbers and no turns.
+fn served(what: What) -> Result<()> {
+    if what == What::Exclusive { Ok(()) } else { Err(not_served()) }
+}
+
+fn not_served() -> Error {
+    unsupported("this kind of lock; `memory:` and `redis:` do")
 }
 
 /// Which boot this is: expiry counts from it, so an entry of another one has expired.

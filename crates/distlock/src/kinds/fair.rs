@@ -6,7 +6,8 @@ use super::handle::{Handle, exclusive_handle};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::guard::Guard;
-use crate::request::{Acquire, May, Member, Must};
+use crate::member::Member;
+use crate::request::{Acquire, May, Must};
 use crate::store::{Kind, What};
 
 /// What is asked about; how long somebody waits is filled in by the request.
@@ -29,8 +30,9 @@ const WHAT: What = What::Fair { patience: None };
 ///
 /// # If the holder dies
 /// The lock is free when its lease ends, and the first in line comes at that moment. A *waiter* that dies is found out when its
-/// turn comes: however many there are, the dead cost the next who lives about a second together; one whose connection
-/// seems to be open, because a network or a machine just stopped, costs up to ten seconds.
+/// turn comes: however many there are, the dead cost the next who lives about a second together; one that dies at the very
+/// moment of its turn two or three; one whose connection seems to be open, because a network or a machine just
+/// stopped, up to ten.
 ///
 /// # Cancel safety
 /// Dropping a request at any point leaves no hold and no place in the queue.

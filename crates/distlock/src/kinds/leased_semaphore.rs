@@ -1,26 +1,219 @@
 //! A number of permits, each with a lease.
 
+use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::handle::Handle;
+use super::semaphore::request;
+use crate::config;
 use crate::engine::Engine;
-use crate::error::Result;
-use crate::store::Kind;
+use crate::error::{Error, ErrorKind, Result};
+use crate::guard::Permits;
+use crate::request::{Acquire, May, Must, check_lease};
+use crate::store::{Admin, Kind, LeasedOp, PermitId, Snapshot, What};
 
-/// A number of permits, each with a lease.
+/// A number of permits, each with an id and a lease: Redisson's `RPermitExpirableSemaphore`.
+///
+/// A handle is a name; it costs nothing and can be cloned. What is held is [`Permits`], which dropping gives back. Without a
+/// [`lease`](Acquire::lease) the watchdog renews the permits for as long as their guard lives; with one they come back when
+/// it ends. How many permits there are is set once, by [`init`](LeasedSemaphore::init) or by whoever acquires first
+/// ([`with_permits`](LeasedSemaphore::with_permits)).
+///
+/// # When not
+/// When Java services use `RSemaphore` under the same name: that is a [`Semaphore`](crate::Semaphore). When at most one may
+/// be inside, which a [`Mutex`](crate::Mutex) does for less.
+///
+/// # Guarantees
+/// Never are more permits out than were put in, while the store keeps its memory and holders obey
+/// [`lost`](crate::Guard::lost). A permit that has expired comes back once, and cannot be released or extended any more.
+/// An acquisition or a release whose answer is lost is sent again and counts once. Waiters of one process are served in the
+/// order in which they came; between processes there is no order. A waiter looks by itself when the next lease ends, and now
+/// and then, so a lost message delays it and no more.
+///
+/// # If the holder dies
+/// Its permits come back when their leases end: at most the watchdog's timeout (30 s unless configured) after the last
+/// renewal.
+///
+/// # Cancel safety
+/// Dropping the future of an acquisition at any point leaves nothing behind. The other methods send one command: dropped,
+/// it may or may not have been done.
+///
+/// # Errors
+/// `NotHeld` for an id that is unknown or has expired, `Config` for zero permits, `InvalidDuration`, `Conflict` if something
+/// else stands under the name, and whatever befalls the store. A method that changes the number and cannot tell whether
+/// it did says `Indeterminate`.
+///
+/// # Redisson compatibility
+/// The same number, sorted set, channel and messages as `RedissonClient.getPermitExpirableSemaphore(name)` since 3.17: Java and
+/// Rust share the permits, wake each other and can release each other's by id. Leases are by the server's clock, Java's by
+/// its own. Asking writes nothing.
+///
+/// # Examples
+/// ```
+/// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+/// # rt.block_on(async {
+/// use std::time::Duration;
+/// use distlock::Locks;
+///
+/// let locks = Locks::memory();
+/// let workers = locks.leased_semaphore("workers").with_permits(3);
+///
+/// let two = workers.acquire(2).await?; // renewed for as long as it lives
+/// let brief = workers.try_acquire(1).lease(Duration::from_secs(10)).await?; // at most ten seconds
+/// assert_eq!((workers.available().await?, workers.acquired().await?), (0, 3));
+/// two.release().await?;
+///
+/// // An id can be handed to another process, which gives the permit back.
+/// let brief = brief.expect("one was left");
+/// let id = brief.ids()[0];
+/// brief.leak();
+/// workers.release(&[id]).await?;
+/// assert_eq!(workers.available().await?, 3);
+/// # Ok::<(), distlock::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone)]
 pub struct LeasedSemaphore {
     handle: Handle,
-}
-
-impl std::fmt::Debug for LeasedSemaphore {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("LeasedSemaphore").field(&self.handle.name()).finish()
-    }
+    initial: Option<u32>,
 }
 
 impl LeasedSemaphore {
     pub(crate) fn new(engine: Arc<Engine>, name: Result<Arc<str>>) -> LeasedSemaphore {
-        LeasedSemaphore { handle: Handle::new(engine, name, Kind::LeasedSemaphore) }
+        let handle = Handle::new(engine, name, Kind::LeasedSemaphore);
+        LeasedSemaphore { handle, initial: None }
+    }
+
+    /// The same, and whoever acquires first says that there are so many permits in all:
+    /// [`init`](LeasedSemaphore::init) in the same step. Changes nothing if the number has been set before.
+    #[must_use]
+    pub fn with_permits(self, permits: u32) -> LeasedSemaphore {
+        LeasedSemaphore { initial: Some(permits), ..self }
+    }
+
+    /// Acquires so many permits at once, at most 10 000; waits for as long as it takes, or [`wait`](Acquire::wait) says.
+    ///
+    /// # Errors
+    /// `WaitTimeout` if there were too few for the whole wait; `Config` for zero permits or too many; `Unavailable` or
+    /// `Indeterminate` if the store cannot be reached; `Conflict`, `InvalidName`, `InvalidDuration`, `Closed`.
+    pub fn acquire(&self, permits: u32) -> Acquire<Permits, Must> {
+        request(&self.handle, self.what(permits), permits, config::MOST_LEASED)
+    }
+
+    /// Acquires so many permits if it can: one attempt unless [`wait`](Acquire::wait) says more. `None` if there are
+    /// too few.
+    ///
+    /// # Errors
+    /// As [`acquire`](LeasedSemaphore::acquire), but never `WaitTimeout`.
+    pub fn try_acquire(&self, permits: u32) -> Acquire<Permits, May> {
+        request(&self.handle, self.what(permits), permits, config::MOST_LEASED)
+    }
+
+    /// Sets the number of permits if nobody has before; true if it did. Redisson's `trySetPermits`.
+    pub async fn init(&self, permits: u32) -> Result<bool> {
+        Ok(self.admin(LeasedOp::Init(permits)).await? == 1)
+    }
+
+    /// Sets the number of permits, those that are out included: how many are left then, which may be below zero until
+    /// enough come back.
+    pub async fn set(&self, permits: u32) -> Result<i64> {
+        self.admin(LeasedOp::Set(permits)).await
+    }
+
+    /// Adds permits, or takes some away: how many are left then, which may be below zero until enough come back.
+    pub async fn add(&self, permits: i64) -> Result<i64> {
+        self.admin(LeasedOp::Add(permits)).await
+    }
+
+    /// How many permits are left; 0 if nobody has set any.
+    pub async fn available(&self) -> Result<i64> {
+        self.admin(LeasedOp::Available).await
+    }
+
+    /// How many permits are out.
+    pub async fn acquired(&self) -> Result<i64> {
+        self.admin(LeasedOp::Acquired).await
+    }
+
+    /// Gives back these permits, all or none. For ids from another process or a leaked guard; a guard here whose permits
+    /// these are learns when it is renewed that it lost them.
+    ///
+    /// # Errors
+    /// `NotHeld` if one of them is unknown or has expired, in which case none was given back; `Config` for an empty list;
+    /// after `Indeterminate` it can be called again.
+    pub async fn release(&self, ids: &[PermitId]) -> Result<()> {
+        if ids.is_empty() {
+            let text = "no permits to release: name at least one";
+            return Err(self.handle.about(Error::new(ErrorKind::Config, text)));
+        }
+        match self.admin(LeasedOp::Release(ids.to_vec())).await? {
+            0 => {
+                Err(self
+                    .unknown("one of these permits is unknown or has expired; none was released"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives this permit a new lease from now on, longer or shorter than what it has left.
+    ///
+    /// # Errors
+    /// `NotHeld` if it is unknown or has expired; `InvalidDuration`.
+    pub async fn extend(&self, id: PermitId, lease: Duration) -> Result<()> {
+        let lease = check_lease(lease).map_err(|e| self.handle.about(e))?;
+        let millis = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
+        match self.admin(LeasedOp::Extend(id, millis)).await? {
+            0 => Err(self.unknown("this permit is unknown or has expired")),
+            _ => Ok(()),
+        }
+    }
+
+    /// How long this permit stays out unless it is renewed: [`Duration::MAX`] for one of Java's that has no lease, `None` if
+    /// it is unknown or has expired.
+    pub async fn remaining(&self, id: PermitId) -> Result<Option<Duration>> {
+        Ok(match self.admin(LeasedOp::Remaining(id)).await? {
+            -1 => Some(Duration::MAX),
+            left => u64::try_from(left).ok().map(Duration::from_millis),
+        })
+    }
+
+    /// Takes back every permit that is out; true if there was one. For operators: holders in this process learn of it at
+    /// once, those elsewhere when they renew.
+    pub async fn force_unlock(&self) -> Result<bool> {
+        Ok(self.handle.force(self.what(1)).await?.is_held())
+    }
+
+    /// Removes the semaphore; true if there was one. Permits that are out are worth nothing then.
+    pub async fn delete(&self) -> Result<bool> {
+        Ok(self.admin(LeasedOp::Delete).await? == 1)
+    }
+
+    /// How many permits are left and which are out; its time to live is that of the permit that comes back next.
+    pub async fn inspect(&self) -> Result<Snapshot> {
+        self.handle.inspect(self.what(1)).await
+    }
+
+    /// The full name, prefix included; empty if the name is not valid.
+    pub fn name(&self) -> &str {
+        self.handle.name()
+    }
+
+    fn what(&self, count: u32) -> What {
+        What::LeasedPermits { count, initial: self.initial }
+    }
+
+    async fn admin(&self, op: LeasedOp) -> Result<i64> {
+        self.handle.admin(Admin::Leased(op)).await
+    }
+
+    fn unknown(&self, text: &str) -> Error {
+        self.handle.about(Error::new(ErrorKind::NotHeld, text))
+    }
+}
+
+impl fmt::Debug for LeasedSemaphore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LeasedSemaphore").field(&self.name()).finish()
     }
 }

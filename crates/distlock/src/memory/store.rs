@@ -61,7 +61,7 @@ impl MemoryStore {
     fn give_up_as<M: Kept>(&self, claim: &Claim) -> Result<()> {
         let now = self.env.now();
         let step = |entry, around: &dyn Around| M::give_up(entry, claim, now, around);
-        Ok(self.table.step(&claim.name, now, step)?.0)
+        self.table.step(&claim.name, now, step).map(drop)
     }
 
     fn force_as<M: Kept>(&self, what: What, name: &str) -> Result<Snapshot> {

@@ -76,7 +76,7 @@ impl Quorum {
             self.release_everywhere(&Claim { depth: 0, ..claim.clone() }).await.ok();
             if votes.yes > 0 {
                 let pause = Duration::from_nanos(self.env.random() % AFTER_A_TIE.as_nanos() as u64);
-                self.env.sleep_until(self.env.now().after(pause)).await;
+                self.env.sleep_apart(self.env.now().after(pause)).await;
             }
         }
         if votes.yes + votes.no < votes.majority() {

@@ -83,9 +83,10 @@ impl Links {
 
     async fn connect(&self, runtime: Id, limit: Duration) -> Result<Line> {
         let gate = self.gate(runtime);
-        match tokio::time::timeout(limit, self.connect_once(runtime, &gate)).await {
-            Ok(line) => line,
-            Err(_) => Err(self.dial.too_slow(limit)),
+        let env = self.dial.env.clone();
+        tokio::select! {
+            opened = self.connect_once(runtime, &gate) => opened,
+            () = env.sleep_apart(env.now().after(limit)) => Err(self.dial.too_slow(limit)),
         }
     }
 

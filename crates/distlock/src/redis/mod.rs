@@ -53,17 +53,21 @@ pub(crate) struct RedisStore {
 }
 
 impl RedisStore {
-    /// Connects at once, so that a wrong address, password or database is found here and not at the first lock.
+    /// Connects at once, so that a wrong address, password or database is found here and not at the first lock; unless
+    /// `lazy` says that the server may come later.
     pub(crate) async fn connect(
         target: Target,
         env: Arc<dyn Env>,
         connector: Arc<dyn Connector>,
         observer: Arc<dyn Observer>,
         reply_timeout: Duration,
+        lazy: bool,
     ) -> Result<Arc<RedisStore>> {
         let dial = Arc::new(Dial { target, connector, env, observer, reply_timeout });
         let store = RedisStore { links: Links::new(dial.clone()), hub: Hub::new(dial) };
-        store.links.warm_up(config::COMMAND_TIMEOUT).await?;
+        if !lazy {
+            store.links.warm_up(config::COMMAND_TIMEOUT).await?;
+        }
         Ok(Arc::new(store))
     }
 }

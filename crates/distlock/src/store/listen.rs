@@ -24,7 +24,11 @@ impl Topic {
         match woken {
             Waiting::Nobody => {}
             Waiting::One(waker) => waker.wake(),
-            Waiting::Many(wakers) => wakers.into_iter().for_each(Waker::wake),
+            Waiting::Many(mut wakers) => {
+                // Whoever is woken first asks first, and then waits again in that order: nobody must always be late.
+                wakers.rotate_left(1);
+                wakers.into_iter().for_each(Waker::wake);
+            }
         }
     }
 }

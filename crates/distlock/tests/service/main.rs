@@ -60,6 +60,10 @@ macro_rules! on_every_profile {
                 mutex_memory: "mutex", Memory;
                 mutex_file: "mutex", File;
                 mutex_redis: "mutex", Server(distlock_testkit::Flavor::Redis);
+                simple_memory: "simple", Memory;
+                simple_redis: "simple", Server(distlock_testkit::Flavor::Redis);
+                fair_redis: "fair", Server(distlock_testkit::Flavor::Redis);
+                spin_redis: "spin", Server(distlock_testkit::Flavor::Redis);
             }
         })*
     };

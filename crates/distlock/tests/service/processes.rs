@@ -27,6 +27,16 @@ macro_rules! in_several_processes {
             async fn mutex_redis() {
                 at(Site::Server(Flavor::Redis), "mutex", super::$test).await;
             }
+
+            #[tokio::test]
+            async fn simple_redis() {
+                at(Site::Server(Flavor::Redis), "simple", super::$test).await;
+            }
+
+            #[tokio::test]
+            async fn fair_redis() {
+                at(Site::Server(Flavor::Redis), "fair", super::$test).await;
+            }
         })*
     };
 }

@@ -2,3 +2,11 @@
 
 pub mod basics;
 pub mod crowds;
+pub mod deaths;
+pub mod drift;
+pub mod faults;
+mod line;
+pub mod order;
+pub mod places;
+pub mod server;
+mod wire;

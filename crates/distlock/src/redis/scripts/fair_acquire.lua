@@ -57,6 +57,9 @@ if free and first_in_line then
     redis.pcall('del', lock)
     return set
   end
+  if head then
+    tell_first(lease, channel)
+  end
   return nil
 end
 
@@ -80,8 +83,11 @@ if free then
     end
   end
   rest = latest - now
-elseif patience > 0 and not first_in_line then
-  rest = ttl + LATER
+elseif not first_in_line then
+  if dropped then
+    tell_first(ttl, channel)
+  end
+  rest = ttl + (patience > 0 and LATER or 0)
 end
 
 if patience == 0 then
@@ -97,5 +103,7 @@ if not queued then
     redis.call('zrem', timeouts, owner)
     return pushed
   end
+  queued = pushed - 1
 end
-return math.min(rest, math.max(RECHECK_LEAST, math.min(RECHECK, math.floor(patience / 2))))
+local recheck = queued < NEAR and RECHECK_NEAR or RECHECK
+return math.min(rest, math.max(RECHECK_LEAST, math.min(recheck, math.floor(patience / 2))))

@@ -23,5 +23,7 @@ end
 -- Whoever was called and leaves passes the call on.
 if left and ttl == -2 then
   call_next(now, channel)
+elseif left then
+  tell_first(ttl, channel)
 end
 return 0

@@ -1,9 +1,9 @@
 -- What the scripts of a fair lock share; each of them follows on this.
 -- KEYS  1 the lock   2 the queue   3 the timeouts
 -- The numbers are those of store/state/fair.rs, in ms.
-local RECHECK, RECHECK_LEAST, LATER = 5000, 100, 2000
+local RECHECK, RECHECK_NEAR, RECHECK_LEAST, LATER = 5000, 1500, 100, 2000
 local GRACE, ABSENCE, LEAST = 1000, 5000, 5000
-local WALK = 128
+local NEAR, WALK = 8, 128
 
 local lock, queue, timeouts = KEYS[1], KEYS[2], KEYS[3]
 
@@ -88,4 +88,13 @@ local function call_next(now, channel)
   end)
   cut(absent, now + GRACE, now)
   return type(heard) == 'table' and -3 or heard
+end
+
+-- The lock is held, and another one may be first in line than before. It learns that when it asks next, unless the lock may
+-- be free before.
+local function tell_first(ttl, channel)
+  local first = ttl < RECHECK and redis.call('lindex', queue, 0)
+  if first then
+    redis.pcall('publish', channel .. ':' .. first, '0')
+  end
 end

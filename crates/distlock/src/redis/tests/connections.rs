@@ -75,7 +75,8 @@ async fn a_server_that_repeats_the_password_does_not_get_it_into_an_error() {
     let target = Target::parse("redis://user:canary-1@host/2").unwrap();
     let (env, net) = (Arc::new(System), Arc::new(Parrot));
     let limit = Duration::from_secs(1);
-    let error = RedisStore::connect(target, env, net, Arc::new(Tracing), limit).await.unwrap_err();
+    let error =
+        RedisStore::connect(target, env, net, Arc::new(Tracing), limit, false).await.unwrap_err();
     assert!(!error.is_retryable());
     let mut said = format!("{error} {error:?}");
     let mut source = std::error::Error::source(&error);

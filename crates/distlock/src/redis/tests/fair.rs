@@ -132,6 +132,38 @@ async fn a_release_calls_the_first_in_line_alone_with_redissons_message() {
 }
 
 #[tokio::test]
+async fn who_becomes_first_in_line_behind_a_short_lease_is_told() {
+    let server = Server::start().await;
+    let store = server.store().await;
+    let (holder, a, b) = (owner(), owner(), owner());
+    let short = |owner| Claim { lease: Duration::from_secs(4), ..waits("k", owner) };
+    for one in [holder, a, b] {
+        store.acquire(&short(one)).await.unwrap();
+    }
+    let mut ears = Vec::new();
+    for one in [a, b] {
+        ears.push(store.listen(&waits("k", one)).await.unwrap());
+    }
+    let mut heard = async |index: usize| {
+        let ear: &mut crate::store::Listener = &mut ears[index];
+        tokio::time::timeout(Duration::from_millis(300), ear.heard()).await.is_ok()
+    };
+    store.release(&freed("k", holder)).await.unwrap();
+    assert!(heard(0).await && !heard(1).await);
+    assert_eq!(store.acquire(&short(a)).await.unwrap(), ACQUIRED);
+    assert!(heard(1).await);
+    // It asks, and comes when the lease ends; the next comes later, unless that one leaves.
+    store.renew(&[Claim { lease: Duration::from_secs(1), ..waits("k", a) }]).await;
+    let Attempt::Busy { ttl } = store.acquire(&short(b)).await.unwrap() else { panic!("two") };
+    assert!(ttl <= Duration::from_secs(1), "{ttl:?}");
+    let Attempt::Busy { ttl } = store.acquire(&short(holder)).await.unwrap() else { panic!("two") };
+    assert_eq!(ttl, Duration::from_millis(1500));
+    let mut ear = store.listen(&waits("k", holder)).await.unwrap();
+    store.give_up(&waits("k", b)).await.unwrap();
+    assert!(tokio::time::timeout(Duration::from_secs(5), ear.heard()).await.is_ok());
+}
+
+#[tokio::test]
 async fn leaving_twice_is_leaving_once_and_the_last_leaves_nothing() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);

@@ -102,7 +102,15 @@ pub(super) async fn connect(url: &str) -> Result<Arc<RedisStore>> {
 
 pub(super) async fn connect_observed(url: &str, seen: Arc<Reconnects>) -> Result<Arc<RedisStore>> {
     let target = Target::parse(url)?;
-    RedisStore::connect(target, Arc::new(System), Arc::new(Net), seen, Duration::from_secs(1)).await
+    RedisStore::connect(
+        target,
+        Arc::new(System),
+        Arc::new(Net),
+        seen,
+        Duration::from_secs(1),
+        false,
+    )
+    .await
 }
 
 pub(super) fn owner() -> Owner {

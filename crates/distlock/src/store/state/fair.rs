@@ -15,6 +15,12 @@ use crate::store::{Attempt, Claim, Released, Snapshot, What};
 /// The longest that a waiter rests before it asks again. A lost call costs as much.
 pub const RECHECK: Duration = Duration::from_secs(5);
 
+/// The same for the first few in line: if whoever was called dies at that moment, it is they who find out.
+pub const RECHECK_NEAR: Duration = Duration::from_millis(1500);
+
+/// How many these are.
+pub const NEAR: usize = 8;
+
 /// A waiter with little patience asks more often than that, lest its place be given away; but not more often than this.
 pub const RECHECK_LEAST: Duration = Duration::from_millis(100);
 
@@ -136,6 +142,15 @@ impl Entry {
         (last.map_or(Duration::ZERO, |last| last.since(now)), called, changed)
     }
 
+    /// The lock is held, and another one may be first in line than before. It learns that when it asks next, unless the lock
+    /// may be free before.
+    fn first_in_line(&self, ttl: Duration) -> Wake {
+        match self.queue.first() {
+            Some(first) if ttl < RECHECK => Wake::Waiter(first.owner),
+            _ => Wake::Nobody,
+        }
+    }
+
     fn acquire_in_turn(
         mut self,
         claim: &Claim,
@@ -157,12 +172,14 @@ impl Entry {
         let first_in_line = self.queue.first().is_none_or(|place| place.owner == me);
 
         if self.held.is_none() && first_in_line {
+            let mut wake = Wake::Nobody;
             if !self.queue.is_empty() {
                 self.queue.remove(0);
                 self.lower(0, wait, now.after((claim.lease + wait).max(LEAST)));
+                wake = self.first_in_line(claim.lease);
             }
             let (held, answer) = exclusive::acquire(None, claim, now);
-            return Entry { held, ..self }.with(answer, Wake::Nobody);
+            return Entry { held, ..self }.with(answer, wake);
         }
 
         let ttl = self.ttl(now);
@@ -174,15 +191,20 @@ impl Entry {
             if changed || dropped {
                 wake = called;
             }
-        } else if patience.is_some() && !first_in_line {
-            rest += LATER;
+        } else if !first_in_line {
+            wake = if dropped { self.first_in_line(ttl) } else { Wake::Nobody };
+            rest += if patience.is_some() { LATER } else { Duration::ZERO };
         }
         if patience.is_some() {
+            let recheck = match queued.unwrap_or(self.queue.len()) < NEAR {
+                true => RECHECK_NEAR,
+                false => RECHECK,
+            };
+            rest = rest.min(recheck.min(wait / 2).max(RECHECK_LEAST));
             if queued.is_none() {
                 let last = self.queue.last().map_or(now, |place| place.until).max(now.after(ttl));
                 self.queue.push(Place { owner: me, until: last.after(wait) });
             }
-            rest = rest.min(RECHECK.min(wait / 2).max(RECHECK_LEAST));
         }
         self.with(Attempt::Busy { ttl: rest }, wake)
     }
@@ -274,8 +296,9 @@ impl Machine for Entry {
             left = true;
         }
         // Whoever was called and leaves passes the call on.
-        let wake = match entry.held {
+        let wake = match &entry.held {
             None if left => entry.next(now, around),
+            Some(held) if left => entry.first_in_line(held.ttl(now)),
             _ => Wake::Nobody,
         };
         entry.with((), wake)

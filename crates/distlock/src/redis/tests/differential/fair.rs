@@ -125,13 +125,8 @@ async fn sequence(
     servers: &mut [Beside],
 ) -> std::result::Result<(), TestCaseError> {
     let owners: [Owner; OWNERS] = std::array::from_fn(|_| owner());
-    let run = |store| Run {
-        store,
-        name: name.to_owned(),
-        owners,
-        ears: Default::default(),
-        token: Default::default(),
-    };
+    let run =
+        |store| Run { store, name: name.to_owned(), owners, ears: Default::default(), token: 0 };
     let mut runs: Vec<Run<'_>> = vec![run(memory)];
     runs.extend(stores.iter().map(|store| run(&**store)));
     let start = Instant::now();

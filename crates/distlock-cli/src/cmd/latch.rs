@@ -1,0 +1,37 @@
+//! `distlock latch`: set a count, or count it down.
+
+use serde_json::json;
+
+use crate::exit::{Exit, Failure};
+use crate::plan::Latch;
+use crate::print;
+
+pub(super) async fn latch(plan: Latch) -> Result<Exit, Failure> {
+    let stores = plan.store.connect(None).await?;
+    let latch = stores[0].latch(&plan.name);
+    let (name, count, set) = match plan.init {
+        Some(count) => {
+            let set = latch.init(count).await?;
+            // Whoever comes second wants to know what it waits for.
+            let count = if set { i64::from(count) } else { latch.count().await? };
+            (latch.name(), count, Some(set))
+        }
+        None => (latch.name(), latch.count_down().await?, None),
+    };
+    if plan.json {
+        let mut report =
+            json!({ "name": name, "kind": "latch", "count": count, "open": count == 0 });
+        if let Some(set) = set {
+            report["set"] = json!(set);
+        }
+        print::out(&format!("{report}\n"));
+    } else {
+        let name = print::name(name);
+        let kept = if set == Some(false) { " (set before)" } else { "" };
+        print::out(&match count {
+            0 => format!("{name} is open{kept}\n"),
+            count => format!("{name} opens after {count} more{kept}\n"),
+        });
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,281 @@
+//! Every kind of lock with one face: what the words on the command line mean in the library.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use distlock::store::Snapshot;
+use distlock::{
+    Acquire, Error, ErrorKind, Fair, Fenced, FencedGuard, Guard, Latch, LeasedSemaphore, Locks,
+    MultiGuard, MultiLock, Must, Mutex, Permits, ReadGuard, RedLock, Result, Rw, Semaphore, Simple,
+    Spin, WriteGuard,
+};
+
+use crate::args::Kind;
+use crate::plan::{Choice, Store};
+
+/// As good as for ever, and small enough to be added to any time.
+const AGES: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+/// A lock of any kind.
+pub(crate) struct Lock {
+    stores: Vec<Locks>,
+    handle: Handle,
+    /// Whether it is said how many permits a semaphore has.
+    counted: bool,
+}
+
+enum Handle {
+    Mutex(Mutex),
+    Fair(Fair),
+    Read(Rw),
+    Write(Rw),
+    Fenced(Fenced),
+    Spin(Spin),
+    Simple(Simple),
+    Multi(MultiLock, Vec<Mutex>),
+    Redlock(RedLock),
+    Semaphore(Semaphore),
+    LeasedSemaphore(LeasedSemaphore),
+    Latch(Latch),
+}
+
+/// A lock that is held.
+pub(crate) enum Held {
+    One(Guard),
+    Read(ReadGuard),
+    Write(WriteGuard),
+    Fenced(FencedGuard),
+    Permits(Permits),
+    All(MultiGuard),
+    /// An open latch.
+    Nothing,
+}
+
+impl Lock {
+    /// Connects to the store.
+    pub(crate) async fn open(
+        store: &Store,
+        choice: &Choice,
+        watchdog: Option<Duration>,
+    ) -> Result<Lock> {
+        let stores = store.connect(watchdog).await?;
+        let (locks, name) = (&stores[0], &choice.names[0]);
+        let handle = match choice.kind {
+            Kind::Mutex => Handle::Mutex(locks.mutex(name)),
+            Kind::Fair => Handle::Fair(locks.fair(name)),
+            Kind::Rw if choice.read => Handle::Read(locks.rw(name)),
+            Kind::Rw => Handle::Write(locks.rw(name)),
+            Kind::Fenced => Handle::Fenced(locks.fenced(name)),
+            Kind::Spin => Handle::Spin(locks.spin(name)),
+            Kind::Simple => Handle::Simple(locks.simple(name)),
+            Kind::Multi => {
+                let members = choice.names.iter().map(|name| locks.mutex(name)).collect();
+                Handle::Multi(locks.multi(&choice.names), members)
+            }
+            Kind::Redlock => Handle::Redlock(RedLock::new(name, &stores)),
+            Kind::Semaphore => {
+                let semaphore = locks.semaphore(name);
+                Handle::Semaphore(match choice.permits {
+                    Some(permits) => semaphore.with_permits(permits),
+                    None => semaphore,
+                })
+            }
+            Kind::LeasedSemaphore => {
+                let semaphore = locks.leased_semaphore(name);
+                Handle::LeasedSemaphore(match choice.permits {
+                    Some(permits) => semaphore.with_permits(permits),
+                    None => semaphore,
+                })
+            }
+            Kind::Latch => Handle::Latch(locks.latch(name)),
+        };
+        Ok(Lock { stores, handle, counted: choice.permits.is_some() })
+    }
+
+    /// Waits for the lock, for as long as it takes unless `wait` says.
+    pub(crate) async fn acquire(
+        &self,
+        wait: Option<Duration>,
+        lease: Option<Duration>,
+    ) -> Result<Held> {
+        let ask = Options { wait, lease };
+        Ok(match &self.handle {
+            Handle::Mutex(lock) => Held::One(ask.set(lock.lock()).await?),
+            Handle::Fair(lock) => Held::One(ask.set(lock.lock()).await?),
+            Handle::Read(lock) => Held::Read(ask.set(lock.read()).await?),
+            Handle::Write(lock) => Held::Write(ask.set(lock.write()).await?),
+            Handle::Fenced(lock) => Held::Fenced(ask.set(lock.lock()).await?),
+            Handle::Spin(lock) => Held::One(ask.set(lock.lock()).await?),
+            Handle::Simple(lock) => Held::One(ask.set(lock.lock()).await?),
+            Handle::Multi(lock, _) => Held::All(ask.set(lock.lock()).await?),
+            Handle::Redlock(lock) => Held::One(ask.set(lock.lock()).await?),
+            Handle::Semaphore(lock) => {
+                self.check_permits().await?;
+                Held::Permits(ask.set(lock.acquire(1)).await?)
+            }
+            Handle::LeasedSemaphore(lock) => {
+                self.check_permits().await?;
+                Held::Permits(ask.set(lock.acquire(1)).await?)
+            }
+            Handle::Latch(latch) => {
+                ask.set(latch.wait()).await?;
+                Held::Nothing
+            }
+        })
+    }
+
+    /// Whoever forgets `--permits` would wait for ever, without a word.
+    async fn check_permits(&self) -> Result<()> {
+        if self.counted || self.inspect().await?.count.is_some() {
+            return Ok(());
+        }
+        let text = "nobody has said how many permits this semaphore has: use --permits";
+        Err(Error::new(ErrorKind::Config, text))
+    }
+
+    /// What the store knows of it; of several, about one that is held.
+    pub(crate) async fn inspect(&self) -> Result<Snapshot> {
+        match &self.handle {
+            Handle::Mutex(lock) => lock.inspect().await,
+            Handle::Fair(lock) => lock.inspect().await,
+            Handle::Read(lock) | Handle::Write(lock) => lock.inspect().await,
+            Handle::Fenced(lock) => lock.inspect().await,
+            Handle::Spin(lock) => lock.inspect().await,
+            Handle::Simple(lock) => lock.inspect().await,
+            Handle::Multi(_, members) => {
+                let mut free = None;
+                for member in members {
+                    let seen = member.inspect().await?;
+                    if seen.is_held() {
+                        return Ok(seen);
+                    }
+                    free = Some(seen);
+                }
+                Ok(free.unwrap_or_else(|| Snapshot::free("")))
+            }
+            Handle::Redlock(lock) => lock.inspect().await,
+            Handle::Semaphore(lock) => lock.inspect().await,
+            Handle::LeasedSemaphore(lock) => lock.inspect().await,
+            Handle::Latch(latch) => latch.inspect().await,
+        }
+    }
+
+    /// Frees it whoever holds it; true if anybody did.
+    pub(crate) async fn force(&self) -> Result<bool> {
+        match &self.handle {
+            Handle::Mutex(lock) => lock.force_unlock().await,
+            Handle::Fair(lock) => lock.force_unlock().await,
+            // A writer goes with what it reads; there are readers left only if there was none.
+            Handle::Read(lock) | Handle::Write(lock) => {
+                Ok(lock.force_unlock_write().await? | lock.force_unlock_read().await?)
+            }
+            Handle::Fenced(lock) => lock.force_unlock().await,
+            Handle::Spin(lock) => lock.force_unlock().await,
+            Handle::Simple(lock) => lock.force_unlock().await,
+            Handle::Multi(_, members) => {
+                let mut freed = false;
+                for member in members {
+                    freed |= member.force_unlock().await?;
+                }
+                Ok(freed)
+            }
+            Handle::Redlock(lock) => lock.force_unlock().await,
+            Handle::Semaphore(lock) => lock.force_unlock().await,
+            Handle::LeasedSemaphore(lock) => lock.force_unlock().await,
+            Handle::Latch(latch) => latch.delete().await,
+        }
+    }
+
+    /// Takes away what stays in the store when nobody holds it.
+    pub(crate) async fn remove(&self) -> Result<()> {
+        match &self.handle {
+            Handle::Semaphore(lock) => lock.delete().await.map(drop),
+            Handle::LeasedSemaphore(lock) => lock.delete().await.map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Releases what is still held.
+    pub(crate) async fn close(&self) {
+        for locks in &self.stores {
+            crate::cmd::close(locks).await;
+        }
+    }
+}
+
+struct Options {
+    wait: Option<Duration>,
+    lease: Option<Duration>,
+}
+
+impl Options {
+    fn set<G>(&self, mut request: Acquire<G, Must>) -> Acquire<G, Must> {
+        if let Some(wait) = self.wait {
+            request = request.wait(wait);
+        }
+        if let Some(lease) = self.lease {
+            request = request.lease(lease);
+        }
+        request
+    }
+}
+
+impl Held {
+    /// The one guard that it is, if it is one.
+    fn guard(&self) -> Option<&Guard> {
+        match self {
+            Held::One(guard) => Some(guard),
+            Held::Read(guard) => Some(guard),
+            Held::Write(guard) => Some(guard),
+            Held::Fenced(guard) => Some(guard),
+            Held::Permits(permits) => Some(permits),
+            Held::All(_) | Held::Nothing => None,
+        }
+    }
+
+    /// The fencing token.
+    pub(crate) fn token(&self) -> Option<u64> {
+        match self {
+            Held::Fenced(guard) => Some(guard.token()),
+            _ => None,
+        }
+    }
+
+    /// Ends when the lock is lost.
+    pub(crate) fn lost(&self) -> Pin<Box<dyn Future<Output = ()>>> {
+        match (self, self.guard()) {
+            (_, Some(guard)) => Box::pin(guard.lost()),
+            (Held::All(all), None) => Box::pin(all.lost()),
+            _ => Box::pin(std::future::pending()),
+        }
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        match self {
+            Held::All(all) => all.is_lost(),
+            one => one.guard().is_some_and(Guard::is_lost),
+        }
+    }
+
+    /// How long it is surely held if nobody renews it.
+    pub(crate) fn remaining(&self) -> Duration {
+        let remaining = match self {
+            Held::All(all) => Some(all.remaining()),
+            one => one.guard().map(Guard::remaining),
+        };
+        remaining.unwrap_or(AGES).min(AGES)
+    }
+
+    pub(crate) async fn unlock(self) -> Result<()> {
+        match self {
+            Held::One(guard) => guard.unlock().await,
+            Held::Read(guard) => guard.unlock().await,
+            Held::Write(guard) => guard.unlock().await,
+            Held::Fenced(guard) => guard.unlock().await,
+            Held::Permits(permits) => permits.unlock().await,
+            Held::All(all) => all.unlock().await,
+            Held::Nothing => Ok(()),
+        }
+    }
+}

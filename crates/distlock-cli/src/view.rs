@@ -1,0 +1,178 @@
+//! A lock as people and programs see it.
+
+use std::fmt::Write as _;
+
+use distlock::store::{Holder, Mode, Snapshot};
+use serde_json::{Value, json};
+
+use crate::args::Kind;
+use crate::duration;
+use crate::print::{self, Paint};
+
+/// What a list can tell about the kind: `fair`, `fenced` and `spin` look like `mutex` while they are held.
+pub(crate) fn kind_of(lock: &Snapshot) -> Kind {
+    match lock.holders.first().map(|holder| holder.mode) {
+        Some(Mode::Read | Mode::Write) => Kind::Rw,
+        _ => Kind::Mutex,
+    }
+}
+
+/// How it is held, where there is more than one way.
+pub(crate) fn manner(holder: &Holder) -> &'static str {
+    match holder.mode {
+        Mode::Read => " read",
+        Mode::Write => " write",
+        _ => "",
+    }
+}
+
+/// A lock as JSON; a stable schema. What only some kinds have is there for these only.
+pub(crate) fn json_of(kind: Kind, lock: &Snapshot) -> Value {
+    let holder = |holder: &Holder| {
+        let mut shown = json!({ "owner": holder.owner, "depth": holder.depth });
+        if let Some(manner) = Some(manner(holder).trim()).filter(|manner| !manner.is_empty()) {
+            shown["mode"] = json!(manner);
+        }
+        shown
+    };
+    let mut shown = json!({
+        "name": &*lock.name,
+        "kind": kind.word(),
+        "held": lock.is_held(),
+        "holders": lock.holders.iter().map(holder).collect::<Vec<_>>(),
+        "ttl_ms": lock.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
+    });
+    match kind {
+        Kind::Fair => shown["queue"] = json!(lock.queue),
+        Kind::Semaphore | Kind::LeasedSemaphore => shown["available"] = json!(lock.count),
+        Kind::Latch => {
+            let count = lock.count.unwrap_or(0);
+            shown["count"] = json!(count);
+            shown["open"] = json!(count == 0);
+        }
+        _ => {}
+    }
+    shown
+}
+
+/// A lock in some lines for people.
+pub(crate) fn text_of(kind: Kind, lock: &Snapshot, paint: Paint) -> String {
+    let state = match (kind, lock.count) {
+        (Kind::Semaphore | Kind::LeasedSemaphore, None) => {
+            paint.bad("how many permits there are has not been set")
+        }
+        (Kind::Semaphore | Kind::LeasedSemaphore, Some(1)) => paint.good("1 permit left"),
+        (Kind::Semaphore | Kind::LeasedSemaphore, Some(left)) if left > 0 => {
+            paint.good(&format!("{left} permits left"))
+        }
+        (Kind::Semaphore | Kind::LeasedSemaphore, Some(_)) => paint.bad("no permit left"),
+        (Kind::Latch, None | Some(0)) => paint.good("open"),
+        (Kind::Latch, Some(count)) => paint.bad(&format!("opens after {count} more")),
+        _ if lock.is_held() => paint.bad("held"),
+        _ => paint.good("free"),
+    };
+    let mut rows = vec![
+        vec!["name".to_owned(), print::name(&lock.name)],
+        vec!["kind".to_owned(), kind.word().to_owned()],
+        vec!["state".to_owned(), state],
+    ];
+    for holder in &lock.holders {
+        let mut line = print::name(&holder.owner);
+        let _ = match (holder.mode, holder.depth) {
+            (Mode::Permits, 1) => Ok(()),
+            (Mode::Permits, many) => write!(line, " ({many} permits)"),
+            (Mode::Read, 1) => write!(line, " (reads)"),
+            (Mode::Write, 1) => write!(line, " (writes)"),
+            (Mode::Read, depth) => write!(line, " (reads, {depth} deep)"),
+            (Mode::Write, depth) => write!(line, " (writes, {depth} deep)"),
+            (_, 1) => Ok(()),
+            (_, depth) => write!(line, " ({depth} deep)"),
+        };
+        rows.push(vec!["holder".to_owned(), line]);
+    }
+    for waiter in &lock.queue {
+        rows.push(vec!["waits".to_owned(), print::name(waiter)]);
+    }
+    if let Some(ttl) = lock.ttl {
+        rows.push(vec!["ttl".to_owned(), format!("{} unless renewed", duration::show(ttl))]);
+    }
+    print::table(&rows)
+}
+
+/// What a run waits for; `None` if it need not wait any more.
+pub(crate) fn why_wait(kind: Kind, lock: &Snapshot) -> Option<String> {
+    let name = print::name(&lock.name);
+    match (kind, lock.count) {
+        (Kind::Latch, None | Some(0)) => None,
+        (Kind::Latch, Some(count)) => {
+            Some(format!("waiting for the latch {name}, which opens after {count} more"))
+        }
+        (Kind::Semaphore | Kind::LeasedSemaphore, Some(left)) if left > 0 => None,
+        (Kind::Semaphore | Kind::LeasedSemaphore, _) => {
+            Some(format!("waiting for a permit of {name}: none is left"))
+        }
+        _ => {
+            let holder = print::name(&lock.holders.first()?.owner);
+            Some(format!("waiting for the lock {name}, held by {holder}"))
+        }
+    }
+}
+
+/// What a lock that was freed by force was before.
+pub(crate) fn freed(kind: Kind, before: &Snapshot, freed: bool) -> String {
+    let name = print::name(&before.name);
+    match (kind, freed) {
+        (Kind::Latch, true) => format!("{name} is open"),
+        (Kind::Latch, false) => format!("{name} was open"),
+        (Kind::Semaphore | Kind::LeasedSemaphore, false) => {
+            format!("no permit of {name} was held")
+        }
+        (_, false) => format!("{name} was free"),
+        (kind, true) => {
+            let owners: Vec<_> = before.holders.iter().map(|h| print::name(&h.owner)).collect();
+            let from = match owners.len() {
+                0 => String::new(),
+                _ => format!(" by {}", owners.join(", ")),
+            };
+            match kind {
+                Kind::Semaphore | Kind::LeasedSemaphore => {
+                    format!("{name} has its permits back; they were held{from}")
+                }
+                _ => format!("{name} is free; it was held{from}"),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_waits_learns_what_for() {
+        let (free, held) = (Snapshot::free("x"), held());
+        assert_eq!(why_wait(Kind::Mutex, &free), None);
+        let why = why_wait(Kind::Fair, &held).expect("somebody is inside");
+        assert!(why.contains("held by somebody"), "{why}");
+
+        let counted = |count| Snapshot::free("x").with_count(Some(count));
+        let why = why_wait(Kind::Latch, &counted(2)).expect("it is shut");
+        assert!(why.contains("opens after 2 more"), "{why}");
+        assert_eq!(why_wait(Kind::Latch, &counted(0)), None);
+        assert_eq!(why_wait(Kind::Semaphore, &counted(1)), None);
+        assert!(why_wait(Kind::LeasedSemaphore, &counted(0)).is_some());
+    }
+
+    #[test]
+    fn what_was_freed_is_told() {
+        assert_eq!(freed(Kind::Rw, &held(), true), "x is free; it was held by somebody");
+        assert_eq!(freed(Kind::Simple, &Snapshot::free("x"), false), "x was free");
+        assert_eq!(freed(Kind::Latch, &Snapshot::free("x"), true), "x is open");
+        let permits = freed(Kind::Semaphore, &held(), true);
+        assert_eq!(permits, "x has its permits back; they were held by somebody");
+    }
+
+    fn held() -> Snapshot {
+        Snapshot::held("x", vec![Holder::new("somebody", 1)], std::time::Duration::from_secs(1))
+    }
+}

@@ -1,0 +1,41 @@
+//! The latch keeps its promises on every store.
+#![cfg(feature = "redis")]
+
+use distlock_testkit::{promises, server_promises};
+
+promises! {
+    latch::counting:
+    the_count_is_set_once
+    the_count_stays_at_zero
+    deleting_says_whether_there_was_one
+    a_latch_can_be_reset
+    a_count_down_cut_at_any_poll_counts_once
+    a_name_in_other_use_is_a_conflict
+}
+
+promises! {
+    latch::waiting:
+    a_timed_wait_says_whether_it_opened
+    a_wait_timeout_says_the_count
+    everybody_goes_on_when_it_opens
+    everybody_goes_on_when_it_goes_away
+    a_reset_keeps_everybody_waiting
+    a_wait_cut_at_any_poll_leaves_nothing
+    closing_ends_the_waits_here
+}
+
+promises! {
+    latch::crowds:
+    as_many_count_down_as_wait
+    count_downs_are_answered_one_by_one
+    threads_can_count_and_wait
+}
+
+server_promises! {
+    latch::faults:
+    a_lost_message_hangs_nobody
+    a_lost_subscription_wakes_everybody
+    a_lost_reply_counts_once
+    a_count_whose_answer_is_lost_is_not_set_twice
+    a_server_that_is_gone_is_an_outage
+}

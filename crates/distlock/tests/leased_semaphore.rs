@@ -1,0 +1,73 @@
+//! The leased semaphore keeps its promises on every store.
+#![cfg(feature = "redis")]
+
+use distlock_testkit::{promises, server_promises};
+
+promises! {
+    leased_semaphore::counting:
+    the_number_is_set_once
+    the_number_can_be_set_at_any_time
+    permits_are_added_and_taken_away
+    what_has_expired_is_counted_as_left
+    questions_leave_no_trace
+    the_first_to_acquire_can_say_how_many_there_are
+    zero_permits_and_too_many_are_refused
+    a_name_in_other_use_is_a_conflict
+}
+
+promises! {
+    leased_semaphore::ids:
+    every_permit_has_an_id_of_its_own
+    permits_are_released_by_their_ids_once
+    a_guard_gives_back_what_is_left_of_it
+    an_unknown_permit_cannot_be_released
+    an_expired_permit_cannot_be_released
+    a_list_is_released_as_a_whole_or_not_at_all
+    a_permit_can_be_given_another_lease
+}
+
+promises! {
+    leased_semaphore::leases:
+    a_waiter_gets_in_when_a_lease_ends
+    a_holder_learns_of_the_end_before_anybody_gets_in
+    the_watchdog_keeps_permits_without_a_lease
+    leaked_permits_come_back_after_the_watchdogs_timeout
+    a_guard_can_be_extended
+    a_guard_whose_permits_are_taken_away_is_told
+    what_was_deleted_takes_its_permits_along
+}
+
+promises! {
+    leased_semaphore::waiting:
+    a_waiter_gets_in_when_a_permit_comes_back
+    a_waiter_gets_in_when_there_are_more
+    two_who_wait_for_two_both_get_in
+    permits_that_come_back_together_wake_as_many
+    leases_that_end_let_in_one_after_the_other
+    no_wake_up_is_lost
+}
+
+promises! {
+    leased_semaphore::crowds:
+    as_many_tasks_as_permits_are_inside
+    sixteen_processes_in_a_loop_never_are_too_many
+    expired_permits_come_back_exactly_once
+}
+
+promises! {
+    leased_semaphore::cancel:
+    an_acquisition_cut_at_any_poll_takes_nothing
+    a_wait_cut_at_any_poll_takes_nothing
+    a_wait_cut_while_it_is_served_takes_nothing
+}
+
+server_promises! {
+    leased_semaphore::faults:
+    a_lost_message_hangs_nobody
+    a_lost_subscription_wakes_everybody
+    the_permits_of_a_killed_process_come_back
+    a_lost_reply_counts_once
+    nobody_is_left_with_what_nobody_knows
+    an_uncontended_permit_costs_two_commands
+    an_answer_that_is_late_gives_nothing_away
+}

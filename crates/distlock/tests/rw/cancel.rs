@@ -1,0 +1,312 @@
+//! A future may be dropped anywhere: no half of the lock is left held, and no reader is left behind a writer that is gone.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::future::{Future, IntoFuture};
+use std::sync::Arc;
+use std::time::Duration;
+
+use distlock::{Locks, ReadGuard, Rw, WriteGuard};
+use distlock_testkit::Flavor;
+use distlock_testkit::cancel::{Cut, poll_times};
+use distlock_testkit::suites::{Ground, Recorder, Site, eventually};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Long enough that nothing here ends because a lease does: what is free again was released.
+const WATCHDOG: Duration = Duration::from_secs(600);
+
+/// More polls than any of the futures here takes.
+const MOST_POLLS: usize = 60;
+
+const fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// Two processes on one store.
+struct Scene {
+    ground: Ground,
+    here: Locks,
+    elsewhere: Locks,
+    seen: Arc<Recorder>,
+    name: String,
+}
+
+impl Scene {
+    async fn set(site: Site) -> Option<Scene> {
+        let ground = Ground::at(site)?;
+        let seen = Recorder::new();
+        let builder = ground.builder().watchdog(WATCHDOG).observer(seen.clone());
+        let (here, elsewhere) = (builder.connect().await.unwrap(), ground.open().await);
+        let name = ground.name("k");
+        Some(Scene { ground, here, elsewhere, seen, name })
+    }
+
+    fn mine(&self) -> Rw {
+        self.here.rw(&self.name)
+    }
+
+    fn theirs(&self) -> Rw {
+        self.elsewhere.rw(&self.name)
+    }
+
+    /// New readers come in: nobody waits to write. Sooner than a writer that is gone would be forgotten.
+    async fn assert_nobody_waits_to_write(&self) {
+        let since = Instant::now();
+        let comes_in = || async { self.theirs().try_read().await.unwrap().is_some() };
+        eventually("a new reader comes in", comes_in).await;
+        assert!(since.elapsed() < ms(1800), "in after {:?}", since.elapsed());
+    }
+
+    /// Nobody holds it, so both halves must be had at once, by both processes, and nothing may be left.
+    async fn assert_nothing_left(&self, what: &str) {
+        let since = Instant::now();
+        for rw in [self.theirs(), self.mine()] {
+            let next = rw.write().wait(Duration::from_secs(5)).lease(HOUR).await;
+            let next = next.unwrap_or_else(|error| panic!("{what}: not free again: {error}"));
+            next.unlock().await.unwrap_or_else(|error| panic!("{what}: {error}"));
+            let next = rw.read().wait(Duration::from_secs(5)).lease(HOUR).await;
+            let next = next.unwrap_or_else(|error| panic!("{what}: not free again: {error}"));
+            next.unlock().await.unwrap_or_else(|error| panic!("{what}: {error}"));
+        }
+        assert!(since.elapsed() < ms(1800), "{what}: free after {:?}", since.elapsed());
+        self.ground.assert_clean().await;
+        assert_eq!(self.seen.count(&self.name, "lost"), 0, "{what}");
+    }
+}
+
+/// Drops a future after 0, 1, 2 … polls, until it is done or sleeps; `prepare` sets each round up and `check` looks at
+/// what it left.
+async fn sweep<T, F, G>(
+    what: &str,
+    scene: &Scene,
+    mut prepare: impl AsyncFnMut() -> (F, G),
+    mut check: impl AsyncFnMut(G),
+) where
+    F: Future<Output = T>,
+{
+    for polls in 0..MOST_POLLS {
+        let (work, rest) = prepare().await;
+        let cut = poll_times(work, polls).await;
+        let over = !matches!(cut, Cut::Dropped);
+        drop(cut); // a guard that was won goes here
+        check(rest).await;
+        scene.assert_nothing_left(&format!("{what} after {polls} polls")).await;
+        if over {
+            assert!(polls > 0, "{what}: nothing was swept");
+            return;
+        }
+    }
+    panic!("{what}: still not over after {MOST_POLLS} polls");
+}
+
+/// Drops a future after a time, in fine steps: between a question and its answer.
+async fn sweep_time<T, F, G>(
+    what: &str,
+    scene: &Scene,
+    mut prepare: impl AsyncFnMut() -> (F, G),
+    mut check: impl AsyncFnMut(G),
+) where
+    F: Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    for step in 0..25 {
+        let (work, rest) = prepare().await;
+        let task = tokio::spawn(work);
+        let since = std::time::Instant::now();
+        while since.elapsed() < Duration::from_micros(80 * step) {
+            tokio::task::yield_now().await;
+        }
+        task.abort();
+        drop(task.await);
+        check(rest).await;
+        scene.assert_nothing_left(&format!("{what} after {} µs", 80 * step)).await;
+    }
+}
+
+async fn an_uncontended_acquisition(scene: Scene) {
+    let prepare = async || (scene.mine().read().into_future(), ());
+    sweep("read", &scene, prepare, async |()| ()).await;
+    sweep_time("read", &scene, prepare, async |()| ()).await;
+    let prepare = async || (scene.mine().write().lease(HOUR).into_future(), ());
+    sweep("write", &scene, prepare, async |()| ()).await;
+    sweep_time("write", &scene, prepare, async |()| ()).await;
+    let prepare = async || (scene.mine().try_read().into_future(), ());
+    sweep_time("try_read", &scene, prepare, async |()| ()).await;
+    let prepare = async || (scene.mine().try_write().into_future(), ());
+    sweep_time("try_write", &scene, prepare, async |()| ()).await;
+}
+
+async fn a_writer_behind_readers(scene: Scene) {
+    for inside in [scene.theirs(), scene.mine()] {
+        let check = async |held: ReadGuard| {
+            scene.assert_nobody_waits_to_write().await;
+            held.unlock().await.unwrap();
+        };
+        let prepare = async || {
+            let held = inside.read().lease(HOUR).await.unwrap();
+            (scene.mine().write().into_future(), held)
+        };
+        sweep("write", &scene, prepare, check).await;
+        let prepare = async || {
+            let held = inside.read().lease(HOUR).await.unwrap();
+            (scene.mine().try_write().wait(HOUR).into_future(), held)
+        };
+        sweep_time("write with a wait", &scene, prepare, check).await;
+    }
+}
+
+async fn a_reader_behind_a_writer(scene: Scene) {
+    for inside in [scene.theirs(), scene.mine()] {
+        let check = async |held: WriteGuard| held.unlock().await.unwrap();
+        let prepare = async || {
+            let held = inside.write().lease(HOUR).await.unwrap();
+            (scene.mine().read().into_future(), held)
+        };
+        sweep("read", &scene, prepare, check).await;
+        sweep_time("read", &scene, prepare, check).await;
+    }
+}
+
+/// The one who waits leaves while the one inside does.
+async fn an_acquisition_released_in_that_moment(scene: Scene) {
+    for inside in [scene.theirs(), scene.mine()] {
+        let check = async |release: JoinHandle<distlock::Result<()>>| {
+            release.await.unwrap().unwrap();
+            scene.assert_nobody_waits_to_write().await;
+        };
+        let prepare = async || {
+            let held = inside.read().lease(HOUR).await.unwrap();
+            let mut waiting = scene.mine().write().into_future();
+            assert!(timeout(ms(20), &mut waiting).await.is_err());
+            (waiting, tokio::spawn(held.unlock()))
+        };
+        sweep("write", &scene, prepare, check).await;
+        sweep_time("write", &scene, prepare, check).await;
+        let prepare = async || {
+            let held = inside.write().lease(HOUR).await.unwrap();
+            let mut waiting = scene.mine().read().into_future();
+            assert!(timeout(ms(20), &mut waiting).await.is_err());
+            (waiting, tokio::spawn(held.unlock()))
+        };
+        sweep("read", &scene, prepare, check).await;
+        sweep_time("read", &scene, prepare, check).await;
+    }
+}
+
+async fn a_re_entry(scene: Scene) {
+    let prepare = async || {
+        let me = scene.here.owner();
+        let outer = scene.mine().read().owner(&me).lease(HOUR).await.unwrap();
+        (scene.mine().read().owner(&me).lease(HOUR).into_future(), outer)
+    };
+    let check = async |outer: ReadGuard| {
+        let me = *outer.owner();
+        let one = || async { scene.mine().read_hold_count(&me).await.unwrap() == 1 };
+        eventually("the re-entry is taken back", one).await;
+        assert!(!outer.is_lost());
+        assert!(scene.theirs().try_write().await.unwrap().is_none(), "the outer hold stays");
+        outer.unlock().await.unwrap();
+    };
+    sweep("reading again", &scene, prepare, check).await;
+    sweep_time("reading again", &scene, prepare, check).await;
+
+    // A read inside a write.
+    let prepare = async || {
+        let outer = scene.mine().write().lease(HOUR).await.unwrap();
+        (scene.mine().read().owner(outer.owner()).lease(HOUR).into_future(), outer)
+    };
+    let check = async |outer: WriteGuard| {
+        let me = *outer.owner();
+        let none = || async { scene.mine().read_hold_count(&me).await.unwrap() == 0 };
+        eventually("the read is taken back", none).await;
+        assert!(!outer.is_lost());
+        assert!(scene.theirs().try_read().await.unwrap().is_none(), "the write stays");
+        outer.unlock().await.unwrap();
+    };
+    sweep("reading inside a write", &scene, prepare, check).await;
+    sweep_time("reading inside a write", &scene, prepare, check).await;
+}
+
+async fn an_unlock(scene: Scene) {
+    let prepare = async || {
+        let held = scene.mine().read().lease(HOUR).await.unwrap();
+        (held.unlock(), ())
+    };
+    sweep("unlock of a read", &scene, prepare, async |()| ()).await;
+    sweep_time("unlock of a read", &scene, prepare, async |()| ()).await;
+    let prepare = async || {
+        let held = scene.mine().write().lease(HOUR).await.unwrap();
+        (held.unlock(), ())
+    };
+    sweep("unlock of a write", &scene, prepare, async |()| ()).await;
+    sweep_time("unlock of a write", &scene, prepare, async |()| ()).await;
+}
+
+/// With a reader and a writer waiting for it.
+async fn a_downgrade(scene: Scene) {
+    let prepare = async || {
+        let writing = scene.mine().write().await.unwrap();
+        (writing.downgrade(), ())
+    };
+    sweep("downgrade", &scene, prepare, async |()| ()).await;
+    sweep_time("downgrade", &scene, prepare, async |()| ()).await;
+    let prepare = async || {
+        let writing = scene.mine().write().lease(HOUR).await.unwrap();
+        let mut reads = scene.theirs().read().into_future();
+        let mut writes = scene.mine().write().into_future();
+        assert!(timeout(ms(20), async { tokio::join!(&mut reads, &mut writes) }).await.is_err());
+        let served = async {
+            let read = async { reads.await.unwrap().unlock().await.unwrap() };
+            let written = async { writes.await.unwrap().unlock().await.unwrap() };
+            tokio::join!(read, written);
+        };
+        (writing.downgrade(), tokio::spawn(served))
+    };
+    let check = async |served: JoinHandle<()>| {
+        timeout(Duration::from_secs(5), served).await.expect("both are served").unwrap();
+    };
+    sweep("downgrade with others waiting", &scene, prepare, check).await;
+    sweep_time("downgrade with others waiting", &scene, prepare, check).await;
+}
+
+macro_rules! on_every_store {
+    ($($what:ident)*) => {
+        $(mod $what {
+            use super::{Flavor, Scene, Site};
+
+            async fn at(site: Site) {
+                if let Some(scene) = Scene::set(site).await {
+                    super::$what(scene).await;
+                }
+            }
+
+            #[tokio::test]
+            async fn memory() {
+                at(Site::Memory).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn redis() {
+                at(Site::Server(Flavor::Redis)).await;
+            }
+
+            #[tokio::test]
+            async fn valkey() {
+                at(Site::Server(Flavor::Valkey)).await;
+            }
+        })*
+    };
+}
+
+on_every_store! {
+    an_uncontended_acquisition
+    a_writer_behind_readers
+    a_reader_behind_a_writer
+    an_acquisition_released_in_that_moment
+    a_re_entry
+    an_unlock
+    a_downgrade
+}
