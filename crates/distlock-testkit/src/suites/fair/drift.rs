@@ -164,7 +164,13 @@ pub async fn the_dead_bring_the_others_closer(server: Server) {
     assert_times(&queue, &[80.0, 130.0, 180.0, 230.0]).await;
     queue.listen(2).await;
     guard.unlock().await.expect("it was held");
-    assert_times(&queue, &[1.0, 1.0, 51.0, 101.0]).await;
+    // The living ask meanwhile, which may give the first of them less until it asks again.
+    let times = queue.times().await;
+    let most = [1.0, 1.0, 51.0, 101.0];
+    assert!(
+        times.len() == 4 && times.iter().zip(most).all(|(time, most)| *time <= most),
+        "{times:?}"
+    );
     let guard = next.enters().await;
     assert_times(&queue, &[80.0]).await;
     guard.unlock().await.expect("it was held");
