@@ -242,6 +242,10 @@ impl Store {
             if let Some(watchdog) = watchdog {
                 builder = builder.watchdog(watchdog);
             }
+            // Of several, a minority may be down.
+            if self.urls.len() > 1 {
+                builder = builder.lazy();
+            }
             all.push(builder.connect().await?);
         }
         Ok(all)

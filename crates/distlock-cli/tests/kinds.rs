@@ -254,6 +254,7 @@ fn a_redlock_needs_a_majority() {
     for server in &servers[1..] {
         assert!(!Bench::on(server.url()).is_held("ledger"));
     }
+    assert_eq!(code(bench.run(&["--kind", "redlock"], "ledger", "exit 8")), 8, "nor at the start");
     servers[1].kill();
     assert_eq!(code(bench.run(&["--kind", "redlock", "--wait", "500ms"], "ledger", "true")), 69);
 }

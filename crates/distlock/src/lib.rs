@@ -19,6 +19,9 @@
 //!   machine), `redis://`, `rediss://`, `redis+unix://` (many machines, together with Java services that use Redisson).
 //! - [`Mutex`] is such a lock: one owner at a time. [`lock`](Mutex::lock) must have it, [`try_lock`](Mutex::try_lock) may.
 //!   Both make an [`Acquire`]: set `.wait`, `.lease`, `.owner`, then `.await` it or call `.blocking()`.
+//! - Its family: [`Fair`] (in order), [`Rw`] (readers and a writer), [`Fenced`] (numbered; [`FenceGate`] checks the numbers),
+//!   [`Spin`] and [`Simple`] (without Pub/Sub), [`MultiLock`] (all or none), [`RedLock`] (a majority of servers),
+//!   [`Semaphore`] and [`LeasedSemaphore`] (permits), [`Latch`] (waits for a count).
 //! - [`Guard`] is the hold itself. Dropping it releases; it knows when it is [lost](Guard::lost).
 //! - [`Owner`] is who holds it. Fresh for each acquisition; pass one on to re-enter.
 //! - [`Error`] has an [`ErrorKind`] to branch on. [`Observer`] gets every [`Event`].
@@ -33,6 +36,7 @@
 #![doc = include_str!("../../../docs/fencing.md")]
 
 mod backoff;
+mod builder;
 mod config;
 mod engine;
 pub mod env;
@@ -43,6 +47,7 @@ mod guard;
 mod guarded;
 mod kinds;
 mod locks;
+mod member;
 mod memory;
 mod observe;
 mod owner;
@@ -53,6 +58,7 @@ mod request;
 pub mod store;
 
 pub use backoff::Backoff;
+pub use builder::Builder;
 pub use engine::State;
 pub use error::{Error, ErrorKind, Result};
 pub use guard::{FencedGuard, Guard, Permits, ReadGuard, WriteGuard};
@@ -60,10 +66,11 @@ pub use kinds::{
     Fair, FenceGate, Fenced, Latch, LeasedSemaphore, MultiGuard, MultiLock, Mutex, RedLock, Rw,
     Semaphore, Simple, Spin, StoredFenceGate,
 };
-pub use locks::{Builder, Locks};
+pub use locks::Locks;
+pub use member::Member;
 pub use observe::{Event, Observer, Subject, Tracing};
 pub use owner::Owner;
-pub use request::{Acquire, Acquiring, May, Member, Must};
+pub use request::{Acquire, Acquiring, May, Must};
 pub use store::PermitId;
 
 /// How connections to a server are made, for those who bring their own network.

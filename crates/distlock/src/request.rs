@@ -13,6 +13,7 @@ use crate::config;
 use crate::engine::{self, Ask, Engine, Hold, Wait};
 use crate::env::{BoxFuture, System};
 use crate::error::{Error, ErrorKind, Result};
+use crate::member::Member;
 use crate::owner::Owner;
 use crate::store::{Kind, Snapshot, What};
 
@@ -31,23 +32,6 @@ pub(crate) enum Got {
     One(Hold),
     /// A hold of each of several locks.
     All(Vec<Hold>),
-}
-
-/// One of several locks that are acquired together. Made from a handle: `locks.mutex("k").into()`.
-#[derive(Clone)]
-pub struct Member {
-    pub(crate) engine: Arc<Engine>,
-    pub(crate) name: Result<Arc<str>>,
-    pub(crate) kind: Kind,
-    pub(crate) what: What,
-    pub(crate) spin: Option<Backoff>,
-}
-
-impl fmt::Debug for Member {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.name.as_deref().unwrap_or_default();
-        f.debug_struct("Member").field("kind", &self.kind).field("name", &name).finish()
-    }
 }
 
 /// A request that has not been made yet: set options, then `.await` it or call [`blocking`](Acquire::blocking).
@@ -144,33 +128,6 @@ impl<G, Ending> Acquire<G, Ending> {
             }
         };
         Acquiring { stage, ending: PhantomData }
-    }
-}
-
-impl Member {
-    /// Checks everything that can be checked before anything is sent.
-    fn ask(
-        self,
-        owner: Option<Owner>,
-        wait: Wait,
-        lease: Option<Duration>,
-    ) -> Result<(Arc<Engine>, Arc<str>, Ask)> {
-        let Member { engine, name, kind, what, spin } = self;
-        let name = name?;
-        let lease = lease.map(check_lease).transpose().map_err(|e| e.about(kind, &name))?;
-        let what = what.waiting(wait, engine.fair_patience);
-        let lease = match (what, lease) {
-            (What::Permits { .. }, Some(_)) => {
-                let text = "a semaphore's permits have no lease: use a leased_semaphore";
-                return Err(Error::new(ErrorKind::Unsupported, text).about(kind, &name));
-            }
-            (What::Permits { .. }, None) => Some(config::LONGEST),
-            (_, lease) => lease,
-        };
-        let owner = owner.filter(|_| what.reenters());
-        let explicit = owner.is_some();
-        let owner = owner.unwrap_or_else(|| engine.mint_owner());
-        Ok((engine, name, Ask { kind, what, spin, owner, explicit, lease, wait }))
     }
 }
 

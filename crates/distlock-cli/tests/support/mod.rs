@@ -69,8 +69,9 @@ impl Bench {
         let ready = format!("ready{}", NEXT.fetch_add(1, Ordering::Relaxed));
         let script = format!("trap 'exit 0' TERM; echo > {ready}; read line; exit 0");
         let child = self.run(options, name, &script).stdin(Stdio::piped()).spawn().unwrap();
+        let holder = Holder(child);
         self.await_file(&ready);
-        Holder(child)
+        holder
     }
 
     /// What a command with `--json` says.

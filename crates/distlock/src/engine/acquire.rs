@@ -18,7 +18,7 @@ use super::hold::Hold;
 use super::lanes::LaneRef;
 use super::waiters::{Grant, LaneState};
 use super::way::{Place, Way, way};
-use super::{Engine, drive};
+use super::{Engine, drive, release};
 use crate::backoff::Backoff;
 use crate::config;
 use crate::env::{BoxFuture, Moment};
@@ -173,6 +173,10 @@ impl Acquiring {
     fn queue(&self, place: Place, tried: bool) -> Stage {
         if place.drives {
             drive::start(&self.engine, self.lane.clone(), tried);
+        }
+        // Closing fails those whom it finds in a queue; whoever joins one just after that has to look.
+        if self.engine.is_closed() {
+            release::fail_all(&self.engine, &self.lane, &Engine::closed_error());
         }
         let deadline = self.deadline();
         let timeout = (deadline != Moment::NEVER).then(|| self.engine.env.sleep_until(deadline));

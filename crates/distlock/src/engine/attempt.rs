@@ -97,7 +97,7 @@ pub(super) async fn attempt(
                 let hold = seat(&engine, &lane, &ask, &claim, sent, lead).with_token(token);
                 // A reply that took longer than the lease proves nothing any more.
                 if what.is_held() && hold.state() == State::Lost {
-                    return Tried::Busy(Duration::ZERO, None);
+                    return Tried::Busy(Duration::ZERO, Some(doubt));
                 }
                 doubt.armed = false;
                 return Tried::Won(hold);

@@ -3,14 +3,14 @@
 //! Try, listen (acknowledged), try again, then rest until a call, the time to live or a re-check. While it rests a driver is
 //! a small box in its lane, without a task or a timer of its own: a hundred thousand lanes may have one.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::acquire::{Ask, Wait};
 use super::alarm::Bell;
 use super::attempt::{Lead, Tried, attempt};
+use super::drivers::Turn;
 use super::hold::{State, Tenure};
 use super::lanes::LaneRef;
 use super::retry::Retry;
@@ -33,7 +33,7 @@ pub(super) fn start(engine: &Arc<Engine>, lane: LaneRef, tried: bool) {
 /// successor where no shutdown reaches it.
 #[derive(Debug)]
 pub(super) struct Driver {
-    engine: Arc<Engine>,
+    pub(super) engine: Arc<Engine>,
     lane: LaneRef,
     ear: Option<Listener>,
     /// Somebody has just asked for it, and it was busy: the next thing to do is to listen.
@@ -45,7 +45,7 @@ pub(super) struct Driver {
     retry: Retry,
     bell: Option<Bell>,
     /// While it is at work.
-    turn: Option<Turn>,
+    pub(super) turn: Option<Turn>,
     ended: bool,
 }
 
@@ -129,51 +129,6 @@ impl Drop for Driver {
     }
 }
 
-/// How many drivers are at work at once. The rest waits for its turn as it rests: in a small box.
-const AT_WORK: usize = 256;
-
-/// Who is at work and who waits for a turn.
-#[derive(Debug, Default)]
-pub(super) struct Drivers(Mutex<(usize, VecDeque<Box<Driver>>)>);
-
-impl Drivers {
-    /// The driver back if it may go to work now.
-    fn admit(&self, mut driver: Box<Driver>) -> Option<Box<Driver>> {
-        let mut drivers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if drivers.0 >= AT_WORK {
-            drivers.1.push_back(driver);
-            return None;
-        }
-        drivers.0 += 1;
-        driver.turn = Some(Turn(driver.engine.clone()));
-        Some(driver)
-    }
-
-    /// One is done: the next may begin.
-    fn next(&self) -> Option<Box<Driver>> {
-        let mut drivers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = drivers.1.pop_front();
-        if next.is_none() {
-            drivers.0 = drivers.0.saturating_sub(1);
-            drivers.1 = VecDeque::new(); // a crowd is over: its room is given back
-        }
-        next
-    }
-}
-
-/// A driver's turn at work; ends however its work ends.
-#[derive(Debug)]
-struct Turn(Arc<Engine>);
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        if let Some(mut next) = self.0.drivers.next() {
-            next.turn = Some(Turn(self.0.clone()));
-            self.0.env.spawn(Box::pin(drive(next)));
-        }
-    }
-}
-
 /// What the driver does next.
 enum Move {
     /// Nobody waits.
@@ -188,7 +143,7 @@ enum Move {
     Try(Ask, Ticket),
 }
 
-async fn drive(mut driver: Box<Driver>) {
+pub(super) async fn drive(mut driver: Box<Driver>) {
     let engine = driver.engine.clone();
     let recheck = config::recheck(engine.watchdog_timeout);
     if std::mem::take(&mut driver.tried) && driver.lane.tenure().is_none() {

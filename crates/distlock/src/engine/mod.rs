@@ -8,6 +8,7 @@
 //! lanes.rs     which lanes there are
 //! waiters.rs   a lane: the local holder, the local queue, what is on the wire
 //! drive.rs     THE wait loop: one contender per process and name
+//! drivers.rs   which drivers are at work
 //! alarm.rs     when a resting driver looks again
 //! multi.rs     several locks, all or none
 //! hold.rs      what an acquisition is: Tenure and Vitals; Hold, whose drop lets go
@@ -21,6 +22,7 @@ mod alarm;
 mod attempt;
 mod detach;
 mod drive;
+mod drivers;
 mod hold;
 mod lanes;
 mod multi;
@@ -57,7 +59,7 @@ use crate::owner::Owner;
 use crate::store::{Admin, Kind, Mode, PermitId, Released, Snapshot, Store, What};
 
 use alarm::Alarm;
-use drive::Drivers;
+use drivers::Drivers;
 use lanes::{LaneRef, Lanes};
 use watchdog::Watchdog;
 

@@ -6,7 +6,8 @@ use super::handle::{Handle, exclusive_handle};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::guard::Guard;
-use crate::request::{Acquire, May, Member, Must};
+use crate::member::Member;
+use crate::request::{Acquire, May, Must};
 use crate::store::{Kind, What};
 
 /// What is asked about; how long somebody waits is filled in by the request.

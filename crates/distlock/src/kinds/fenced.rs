@@ -6,7 +6,8 @@ use super::handle::{Handle, exclusive_handle};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::guard::FencedGuard;
-use crate::request::{Acquire, May, Member, Must};
+use crate::member::Member;
+use crate::request::{Acquire, May, Must};
 use crate::store::{Kind, What};
 
 /// One owner at a time, each acquisition with a number higher than all before: Redisson's `RFencedLock`.

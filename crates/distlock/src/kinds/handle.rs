@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::member::Member;
 use crate::owner::Owner;
-use crate::request::{Acquire, Member};
+use crate::request::Acquire;
 use crate::store::{Admin, Kind, Snapshot, What};
 
 /// A handle is a name; making one does no I/O and cannot fail, so a bad name is reported when it is used.

@@ -10,7 +10,8 @@ use super::Mutex;
 use crate::engine::{self, Hold, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::Guard;
-use crate::request::{Acquire, Got, May, Member, Must};
+use crate::member::Member;
+use crate::request::{Acquire, Got, May, Must};
 
 /// Several locks as one: all or none, over any kinds, stores and servers. Redisson's `getMultiLock`.
 ///

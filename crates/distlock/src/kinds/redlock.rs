@@ -6,7 +6,8 @@ use super::handle::{Handle, exclusive_handle};
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::Guard;
 use crate::locks::Locks;
-use crate::request::{Acquire, May, Member, Must};
+use crate::member::Member;
+use crate::request::{Acquire, May, Must};
 use crate::store::{Kind, What};
 
 /// One owner at a time, as a majority of independent servers see it: Redisson's `RedissonRedLock`.

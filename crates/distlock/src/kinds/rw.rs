@@ -19,7 +19,9 @@ use crate::store::{Kind, Mode, Snapshot, What};
 /// # When not
 /// When reading is brief: a [`Mutex`](crate::Mutex) costs less. When whoever reads may want to write: an owner that reads
 /// cannot write before it has let go of its read, and one that waits to write while it reads waits for ever. Take the
-/// writing half from the start and [`downgrade`](WriteGuard::downgrade).
+/// writing half from the start and [`downgrade`](WriteGuard::downgrade). Whoever reads and reads again must say that it is
+/// the same: with [`owner`](Acquire::owner) or inside [`Owner::scope`]. As a stranger it may have to stand behind a writer
+/// that waits for its first read to end.
 ///
 /// # Guarantees
 /// - Never two writers, and never a writer together with a reader that is somebody else, while the store keeps its memory
@@ -27,18 +29,20 @@ use crate::store::{Kind, Mode, Snapshot, What};
 /// - A writer may read as well: pass its owner on, or [`downgrade`](WriteGuard::downgrade).
 /// - Each reader has a lease of its own. A short one never ends another's, and a reader that died keeps a writer out for
 ///   no longer than its own lease. Levels of one owner share one life, that of the longest.
-/// - **Nobody is kept out for ever.** While a writer waits for readers, readers of this library that come later stand behind
-///   it, so a stream of readers does not keep it out; those who are inside may go deeper. A writer that gives up or dies is
-///   stood behind no longer, at the latest after 2.5 s. When a writer leaves, everybody who waits may be next, readers and
-///   writers alike: the order is not fixed. A single try is stood behind by nobody.
+/// - **Readers do not keep a writer out for ever.** While a writer waits for readers, readers of this library that come
+///   later stand behind it; those who are inside may go deeper. A writer that gives up or dies is stood behind no longer,
+///   at the latest after 2.5 s. A single try is stood behind by nobody.
+/// - **Nor do writers a reader.** When a writer leaves, whoever waits is told, readers and writers alike, and whoever asks
+///   first is next: a race that anybody can win, not an order. All readers that wait come in together.
 ///
 /// # If the holder dies
 /// What it held is free when its lease ends: at most the watchdog's timeout (30 s unless configured) after the last renewal.
 ///
 /// # Redisson compatibility
 /// The same keys, channel and messages as `RedissonClient.getReadWriteLock(name)`: Java and Rust exclude and wake each
-/// other. Java's readers do not know of a writer of this library that waits, and do not stand behind it. A writer here looks
-/// through a Java reader whose lease has ended, as Redisson itself does only when another reader leaves.
+/// other. Java's readers know nothing of a writer of this library that waits, and do not stand behind it. Java's watchdog
+/// sets the time to live of the whole lock: if a Java reader dies, a longer lease of a reader here ends with it, unless this
+/// library's watchdog renews that one.
 ///
 /// # Examples
 /// ```

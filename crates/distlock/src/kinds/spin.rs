@@ -7,7 +7,8 @@ use crate::backoff::Backoff;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::guard::Guard;
-use crate::request::{Acquire, May, Member, Must};
+use crate::member::Member;
+use crate::request::{Acquire, May, Must};
 use crate::store::{Kind, What};
 
 /// One owner at a time; those who wait ask again and again instead of listening: Redisson's `RSpinLock`.

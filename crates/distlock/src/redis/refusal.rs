@@ -19,8 +19,9 @@ const NOT_NOW: [&str; 9] = [
 
 /// What a user of the server needs, in the notation of its access lists.
 const PERMISSIONS: &str = "+hello +ping +evalsha +script|load +subscribe +unsubscribe +publish +pttl +pexpire +hset \
-                           +hdel +hexists +hgetall +hlen +del +scan, fenced and simple ones also +get +set +time, \
-                           the lock names as ~keys, and &redisson_lock__channel:*";
+                           +hdel +hexists +hgetall +hlen +del +scan, the lock names as ~keys, and \
+                           &redisson_lock__channel:*; kinds other than mutex also need +@hash +@string +@list +@sortedset \
+                           +exists +time +pubsub|numsub, the keys named after the lock, and &redisson_*";
 
 /// The reply, unless it is a refusal.
 pub(crate) fn checked(reply: Value) -> Result<Value> {

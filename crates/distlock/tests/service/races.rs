@@ -24,7 +24,9 @@ async fn meeting(place: &Place, order: Order) -> Service {
     let all = Arc::new(Barrier::new(CROWD));
     place.service().await.order(order).before_commit(move || {
         let all = all.clone();
-        async move { drop(all.wait().await) }
+        async move {
+            all.wait().await;
+        }
     })
 }
 

@@ -18,20 +18,12 @@ async fn all(mut tasks: JoinSet<()>) {
 }
 
 /// Goes in and out so often with one permit of `permits`.
-fn visitor(
-    locks: Locks,
-    name: String,
-    permits: u32,
-    room: Arc<Room>,
-    rounds: usize,
-) -> impl Future<Output = ()> {
-    async move {
-        let semaphore = locks.semaphore(&name).with_permits(permits);
-        for _ in 0..rounds {
-            let one = semaphore.acquire(1).await.expect("one comes back");
-            room.visit(1).await;
-            one.release().await.expect("it was held");
-        }
+async fn visitor(locks: Locks, name: String, permits: u32, room: Arc<Room>, rounds: usize) {
+    let semaphore = locks.semaphore(&name).with_permits(permits);
+    for _ in 0..rounds {
+        let one = semaphore.acquire(1).await.expect("one comes back");
+        room.visit(1).await;
+        one.release().await.expect("it was held");
     }
 }
 

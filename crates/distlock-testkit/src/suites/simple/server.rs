@@ -6,6 +6,7 @@ use std::time::Duration;
 use distlock::{ErrorKind, Locks};
 use tokio::time::timeout;
 
+use crate::suites::{Recorder, eventually};
 use crate::{Server, assert_clean};
 
 crate::suites::exclusive::exclusive_server!(simple);
@@ -41,13 +42,17 @@ pub async fn it_works_where_pub_sub_is_forbidden(server: Server) {
     user.extend(can.split(' '));
     server.cli(&user).await;
     let url = format!("redis://mute:word@{}", server.addr());
-    let here = Locks::builder().url(&url).watchdog(Duration::from_secs(1)).connect().await;
+    let seen = Recorder::new();
+    let here = Locks::builder().url(&url).watchdog(Duration::from_secs(3)).observer(seen.clone());
+    let here = here.connect().await;
     let (here, elsewhere) = (here.expect("it may"), Locks::connect(&url).await.expect("it may"));
     server.reset_stats().await;
     for waiting in [&elsewhere, &here] {
         let guard = here.simple("k").lock().await.expect("it is free");
         let waiter = tokio::spawn(waiting.simple("k").lock().into_future());
-        tokio::time::sleep(Duration::from_millis(700)).await; // long enough for a renewal
+        let so_far = seen.count("k", "renewed");
+        let renewed = || async { seen.count("k", "renewed") > so_far };
+        eventually("it is renewed", renewed).await;
         assert!(!waiter.is_finished() && !guard.is_lost());
         guard.unlock().await.expect("it was held");
         let next = timeout(Duration::from_secs(5), waiter).await.expect("it asks again");

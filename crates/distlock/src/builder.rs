@@ -1,0 +1,190 @@
+//! What can be set before connecting.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::config;
+use crate::engine::{self, Engine};
+use crate::env::{Env, System};
+use crate::error::{Error, ErrorKind, Result};
+use crate::locks::Locks;
+use crate::memory::MemoryStore;
+use crate::observe::{Observer, Tracing};
+use crate::store::Store;
+
+/// The settings of a [`Locks`]; each has a default.
+#[must_use = "a builder does nothing until it connects"]
+pub struct Builder {
+    url: Option<String>,
+    prefix: String,
+    watchdog: Duration,
+    fair_patience: Duration,
+    lazy: bool,
+    env: Arc<dyn Env>,
+    observer: Arc<dyn Observer>,
+    store: Option<Arc<dyn Store>>,
+    #[cfg(feature = "redis")]
+    connector: Option<Arc<dyn crate::redis::Connector>>,
+}
+
+impl Default for Builder {
+    fn default() -> Builder {
+        Builder {
+            url: None,
+            prefix: String::new(),
+            watchdog: config::WATCHDOG,
+            fair_patience: config::FAIR_PATIENCE,
+            lazy: false,
+            env: Arc::new(System),
+            observer: Arc::new(Tracing),
+            store: None,
+            #[cfg(feature = "redis")]
+            connector: None,
+        }
+    }
+}
+
+impl Builder {
+    /// Where the locks are kept: `memory:`, `file:/dir`, `redis://host`, `rediss://host`, `redis+unix:///socket`.
+    ///
+    /// `memory:` is one table for the whole process, `memory:name` another one; [`Locks::memory`] is always a new one.
+    pub fn url(mut self, url: impl Into<String>) -> Builder {
+        self.url = Some(url.into());
+        self
+    }
+
+    /// Put before every name: Redisson's `nameMapper`.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Builder {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// How long a lock without a lease outlives its holder; it is renewed each third of it. 30 s unless set, at
+    /// least 100 ms.
+    pub fn watchdog(mut self, timeout: Duration) -> Builder {
+        self.watchdog = timeout;
+        self
+    }
+
+    /// How long a waiter of a [`Fair`](crate::Fair) lock that is not heard of keeps its place at the head of the queue:
+    /// Redisson's `fairLockWaitTimeout`. 300 s unless set. A waiter that is dead is found out within seconds all the same.
+    pub fn fair_patience(mut self, patience: Duration) -> Builder {
+        self.fair_patience = patience;
+        self
+    }
+
+    /// Does not wait for the server when connecting: it may come later, and until then every lock is `Unavailable`. For one
+    /// of the servers of a [`RedLock`](crate::RedLock), of which some may be down. A wrong password is found out late, too.
+    pub fn lazy(mut self) -> Builder {
+        self.lazy = true;
+        self
+    }
+
+    /// Who is told what happens; [`Tracing`] unless set.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Builder {
+        self.observer = observer;
+        self
+    }
+
+    /// The surroundings; [`System`] unless set.
+    pub fn env(mut self, env: impl Env) -> Builder {
+        self.env = Arc::new(env);
+        self
+    }
+
+    /// A store of your own instead of a URL.
+    pub fn store(mut self, store: Arc<dyn Store>) -> Builder {
+        self.store = Some(store);
+        self
+    }
+
+    /// How connections are made; sockets of the operating system unless set.
+    #[cfg(feature = "redis")]
+    pub fn connector(mut self, connector: Arc<dyn crate::redis::Connector>) -> Builder {
+        self.connector = Some(connector);
+        self
+    }
+
+    /// Checks the settings and connects.
+    ///
+    /// # Errors
+    /// `Config` or `InvalidDuration` for a setting that cannot be used, `Unavailable` if nobody answers.
+    pub async fn connect(self) -> Result<Locks> {
+        if self.watchdog < config::WATCHDOG_FLOOR || self.watchdog > config::LONGEST {
+            let text = format!(
+                "a watchdog timeout of {:?} cannot be kept: use {:?} to 10 years",
+                self.watchdog,
+                config::WATCHDOG_FLOOR
+            );
+            return Err(Error::new(ErrorKind::InvalidDuration, text));
+        }
+        if self.fair_patience.is_zero() || self.fair_patience > config::LONGEST {
+            let text = format!(
+                "a patience of {:?} cannot be kept: use 1 ms to 10 years",
+                self.fair_patience
+            );
+            return Err(Error::new(ErrorKind::InvalidDuration, text));
+        }
+        let (store, place) = self.open().await?;
+        let engine = Engine::new(store, self.env, self.observer, self.watchdog, self.fair_patience);
+        Ok(Locks::over(engine, Arc::from(self.prefix), Arc::from(place)))
+    }
+
+    /// [`connect`](Builder::connect) for programs without a runtime.
+    pub fn connect_blocking(self) -> Result<Locks> {
+        let env = self.env.clone();
+        engine::block_on(&*env, Box::pin(self.connect()))
+    }
+
+    async fn open(&self) -> Result<(Arc<dyn Store>, String)> {
+        if let Some(store) = &self.store {
+            return Ok((store.clone(), "a store of the program".to_owned()));
+        }
+        let url = self.url.as_deref().ok_or_else(|| {
+            Error::new(
+                ErrorKind::Config,
+                "no store: give the builder a url, for instance `memory:`",
+            )
+        })?;
+        match url.split_once(':') {
+            Some(("memory", name)) => {
+                Ok((MemoryStore::named(name, self.env.clone()), url.to_owned()))
+            }
+            #[cfg(feature = "file")]
+            Some(("file", dir)) => {
+                let dir = std::path::Path::new(dir.strip_prefix("//").unwrap_or(dir));
+                let store = crate::file::FileStore::open(dir, self.env.clone())?;
+                Ok((store, url.to_owned()))
+            }
+            #[cfg(feature = "redis")]
+            Some((scheme, _)) if scheme.starts_with("redis") => {
+                use crate::redis::{Net, RedisStore, Target};
+                let target = Target::parse(url)?;
+                let place = target.to_string();
+                let connector = self.connector.clone().unwrap_or_else(|| Arc::new(Net));
+                let (env, observer) = (self.env.clone(), self.observer.clone());
+                let timeout = config::reply_timeout(self.watchdog);
+                let connecting =
+                    RedisStore::connect(target, env, connector, observer, timeout, self.lazy);
+                let store = connecting.await?;
+                Ok((store, place))
+            }
+            _ => {
+                let text = "this URL names no store that this program was built with: use memory:, \
+                            file:/dir, redis://host, rediss://host or redis+unix:///socket";
+                Err(Error::new(ErrorKind::Config, text))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The URL may carry a password.
+        f.debug_struct("Builder")
+            .field("prefix", &self.prefix)
+            .field("watchdog", &self.watchdog)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,57 @@
+//! A lock and what is asked of it, ready to be asked for: alone or together with others.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backoff::Backoff;
+use crate::config;
+use crate::engine::{Ask, Engine, Wait};
+use crate::error::{Error, ErrorKind, Result};
+use crate::owner::Owner;
+use crate::request::check_lease;
+use crate::store::{Kind, What};
+
+/// One of several locks that are acquired together. Made from a handle: `locks.mutex("k").into()`.
+#[derive(Clone)]
+pub struct Member {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) name: Result<Arc<str>>,
+    pub(crate) kind: Kind,
+    pub(crate) what: What,
+    pub(crate) spin: Option<Backoff>,
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name.as_deref().unwrap_or_default();
+        f.debug_struct("Member").field("kind", &self.kind).field("name", &name).finish()
+    }
+}
+
+impl Member {
+    /// Checks everything that can be checked before anything is sent.
+    pub(crate) fn ask(
+        self,
+        owner: Option<Owner>,
+        wait: Wait,
+        lease: Option<Duration>,
+    ) -> Result<(Arc<Engine>, Arc<str>, Ask)> {
+        let Member { engine, name, kind, what, spin } = self;
+        let name = name?;
+        let lease = lease.map(check_lease).transpose().map_err(|e| e.about(kind, &name))?;
+        let what = what.waiting(wait, engine.fair_patience);
+        let lease = match (what, lease) {
+            (What::Permits { .. }, Some(_)) => {
+                let text = "a semaphore's permits have no lease: use a leased_semaphore";
+                return Err(Error::new(ErrorKind::Unsupported, text).about(kind, &name));
+            }
+            (What::Permits { .. }, None) => Some(config::LONGEST),
+            (_, lease) => lease,
+        };
+        let owner = owner.filter(|_| what.reenters());
+        let explicit = owner.is_some();
+        let owner = owner.unwrap_or_else(|| engine.mint_owner());
+        Ok((engine, name, Ask { kind, what, spin, owner, explicit, lease, wait }))
+    }
+}
