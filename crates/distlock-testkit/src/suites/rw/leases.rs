@@ -89,7 +89,7 @@ pub async fn a_short_read_never_ends_another(ground: Ground) {
     let watched = mine.read().await.expect("it is free");
     let long = theirs.read().lease(HOUR).await.expect("only readers are inside");
     let short = theirs.read().lease(ms(150)).await.expect("only readers are inside");
-    let brief = mine.read().lease(ms(150)).await.expect("only readers are inside");
+    let brief = mine.read().lease(secs(2)).await.expect("only readers are inside");
     brief.unlock().await.expect("it was held");
     short.lost().await;
     tokio::time::sleep(ms(200)).await;
@@ -126,7 +126,7 @@ pub async fn what_nobody_renews_is_free_after_the_watchdogs_timeout(ground: Grou
 /// Redisson: testMultiInstanceReadLockZombieCleanup. R#7098: a reader that died keeps a writer out for as long as its own lease,
 /// however long others stayed and whatever they renewed.
 pub async fn a_dead_reader_keeps_a_writer_out_no_longer_than_its_lease(ground: Ground) {
-    let (here, elsewhere) = (ground.open_with_watchdog(ms(900)).await, ground.open().await);
+    let (here, elsewhere) = (ground.open_with_watchdog(secs(2)).await, ground.open().await);
     let (mine, theirs) = (here.rw(ground.name("k")), elsewhere.rw(ground.name("k")));
     let since = Instant::now();
     theirs.read().lease(ms(600)).await.expect("it is free").leak();

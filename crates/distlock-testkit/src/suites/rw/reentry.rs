@@ -111,11 +111,11 @@ pub async fn a_level_less_never_shortens_the_rest(ground: Ground) {
     let (mine, theirs) = (here.rw(ground.name("k")), elsewhere.rw(ground.name("k")));
     for first in [true, false] {
         let me = here.owner();
-        let short = mine.read().owner(&me).lease(ms(400)).await.expect("it is free");
+        let short = mine.read().owner(&me).lease(ms(1000)).await.expect("it is free");
         let long = mine.read().owner(&me).lease(HOUR).await.expect("it is mine");
         let (gone, stays) = if first { (short, long) } else { (long, short) };
         gone.unlock().await.expect("it was held");
-        tokio::time::sleep(ms(600)).await;
+        tokio::time::sleep(ms(1200)).await;
         assert!(!stays.is_lost());
         assert!(!may_write(&theirs).await, "the store knows a shorter lease than the guard");
         stays.unlock().await.expect("it was held");
@@ -130,15 +130,15 @@ pub async fn a_reentry_never_shortens_the_outer_hold(ground: Ground) {
     let me = here.owner();
     let long = async || theirs.ttl().await.expect("the store answers").expect("it is held");
     let outer = mine.read().owner(&me).lease(HOUR).await.expect("it is free");
-    let inner = mine.read().owner(&me).lease(ms(50)).await.expect("it is mine");
+    let inner = mine.read().owner(&me).lease(secs(5)).await.expect("it is mine");
     assert!(long().await > HOUR - secs(60));
     inner.unlock().await.expect("it was held");
     assert!(long().await > HOUR - secs(60));
     outer.unlock().await.expect("it was held");
 
     let outer = mine.write().owner(&me).lease(HOUR).await.expect("it is free");
-    let inner = mine.write().owner(&me).lease(ms(50)).await.expect("it is mine");
-    let reading = mine.read().owner(&me).lease(ms(50)).await.expect("the writer may read");
+    let inner = mine.write().owner(&me).lease(secs(5)).await.expect("it is mine");
+    let reading = mine.read().owner(&me).lease(secs(5)).await.expect("the writer may read");
     assert!(long().await > HOUR - secs(60) && long().await <= HOUR);
     reading.unlock().await.expect("it was held");
     assert!(long().await > HOUR - secs(60));
