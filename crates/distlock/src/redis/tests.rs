@@ -5,6 +5,7 @@ mod connections;
 mod differential;
 mod fenced;
 mod guarded;
+mod multi;
 mod permits;
 mod rw;
 mod server;
