@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::guard::Guard;
 use crate::owner::Owner;
 use crate::request::{Acquire, Got, May, Member, Must};
+use crate::store::What;
 
 /// Several locks as one: all or none, over any kinds, stores and servers. Redisson's `getMultiLock`.
 ///
@@ -114,6 +115,12 @@ impl MultiGuard {
     /// Who holds the members, one owner for all of them; pass it on to re-enter. (Permits have one each.)
     pub fn owner(&self) -> &Owner {
         self.guards[0].owner()
+    }
+
+    /// The highest fencing token among its members; `None` if none of them is fenced.
+    pub fn token(&self) -> Option<u64> {
+        let fenced = self.guards.iter().filter(|guard| guard.hold.tenure.what == What::Fenced);
+        fenced.map(|guard| guard.hold.tenure.token()).max()
     }
 
     /// Releases all at once, whatever becomes of each, and says everything that went wrong.

@@ -88,7 +88,8 @@ impl Quorum {
                 self.env.sleep_until(self.env.now().after(pause)).await;
             }
         }
-        if votes.yes + votes.no < votes.majority() {
+        // Busy if a majority never will, or if so many have answered that it may another time.
+        if votes.decided().is_none() && votes.yes + votes.no < votes.majority() {
             return Err(self.no_quorum(&asked.answers, |attempt| match attempt {
                 Attempt::Acquired { .. } => "gave it".to_owned(),
                 Attempt::Busy { ttl } => format!("busy for {ttl:?}"),
@@ -140,7 +141,11 @@ impl Quorum {
             (Some(true), Some(heard_by)) => Ok(Released::Freed { heard_by }),
             (Some(true), None) => Ok(Released::StillHeld),
             (Some(false), _) => Ok(Released::NotHeld),
-            (None, _) => Err(self.no_quorum(&asked.answers, |released| format!("{released:?}"))),
+            (None, _) => Err(self.no_quorum(&asked.answers, |released| match released {
+                Released::Freed { .. } => "let go of it".to_owned(),
+                Released::StillHeld => "has one level less".to_owned(),
+                Released::NotHeld => "did not have it".to_owned(),
+            })),
         }
     }
 

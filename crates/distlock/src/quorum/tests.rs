@@ -321,6 +321,22 @@ fn the_wait_is_for_a_majority_and_not_for_the_first_node() {
     });
 }
 
+/// Two of four can never be outvoted, whatever the others say.
+#[test]
+fn half_of_the_nodes_busy_is_busy_and_no_outage() {
+    paused(async {
+        for mood in [Mood::Down, Mood::Well, Mood::Slow(ms(300))] {
+            let scene = Scene::new(4);
+            scene.nodes[2..].iter().for_each(|node| node.be(mood));
+            for node in &scene.nodes[..2] {
+                node.acquire(&scene.claim(LEASE)).await.unwrap();
+            }
+            let answer = scene.quorum().acquire(&scene.claim(LEASE)).await.unwrap();
+            assert!(matches!(answer, Attempt::Busy { .. }), "{mood:?}: {answer:?}");
+        }
+    });
+}
+
 #[test]
 fn several_locks_of_a_majority_are_asked_for_one_by_one() {
     paused(async {

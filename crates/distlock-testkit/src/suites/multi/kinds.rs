@@ -27,6 +27,7 @@ pub async fn members_may_be_of_any_kind(field: Field) {
     };
     let guard = all(&here).lock().lease(HOUR).await.expect("all are free");
     assert_eq!(guard.guards().len(), one_of_each(&here).len());
+    let first = guard.token().expect("one is fenced");
     for (kind, _) in one_of_each(&here) {
         let refused = only(&elsewhere, kind).try_lock().await.expect("the stores answer");
         assert!(refused.is_none(), "the {kind} was given away");
@@ -50,5 +51,10 @@ pub async fn members_may_be_of_any_kind(field: Field) {
         held.unlock().await.expect("it was held");
     }
     let again = all(&elsewhere).try_lock().await.expect("the stores answer");
-    again.expect("all are free").unlock().await.expect("all were held");
+    let again = again.expect("all are free");
+    assert!(again.token().expect("one is fenced") > first);
+    again.unlock().await.expect("all were held");
+    let plain = here.all().lock().await.expect("all are free");
+    assert_eq!(plain.token(), None);
+    plain.unlock().await.expect("all were held");
 }
