@@ -84,6 +84,23 @@ impl Error {
         self
     }
 
+    /// The same error, with where it was met unless it says so itself.
+    #[must_use]
+    pub(crate) fn at(mut self, place: &str) -> Error {
+        if !self.0.message.contains(place) {
+            let inner = Arc::make_mut(&mut self.0);
+            inner.message = format!("{place}: {}", inner.message);
+        }
+        self
+    }
+
+    /// The same error, with the words of one more.
+    #[must_use]
+    pub(crate) fn and(mut self, more: &Error) -> Error {
+        Arc::make_mut(&mut self.0).message += &format!("; {more}");
+        self
+    }
+
     /// The sort of trouble.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind

@@ -171,15 +171,17 @@ impl Locks {
         static KNOWN: OnceLock<Known> = OnceLock::new();
         check_nodes(nodes)?;
         let [first, ..] = nodes else { unreachable!("BUG: no nodes passed the check") };
-        let key: Vec<Uuid> = nodes.iter().map(|node| node.engine.client()).collect();
+        let mut key: Vec<Uuid> = nodes.iter().map(|node| node.engine.client()).collect();
+        key.sort(); // in whatever order they are named
         let mut known =
             KNOWN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, engine| engine.strong_count() > 0);
         let engine = known.get(&key).and_then(Weak::upgrade).unwrap_or_else(|| {
-            let members = nodes
-                .iter()
-                .map(|node| Node { store: node.engine.store.clone(), place: node.place.clone() });
-            let store = Quorum::new(members.collect(), first.engine.env.clone());
+            let env = &first.engine.env;
+            let members = nodes.iter().map(|node| {
+                Node::new(node.engine.store.clone(), node.place.clone(), env.clone())
+            });
+            let store = Quorum::new(members.collect(), env.clone());
             first.engine.over(store)
         });
         known.insert(key, Arc::downgrade(&engine));
@@ -197,8 +199,7 @@ impl Locks {
 
     /// Whether both are on the same server, as far as their addresses tell.
     pub(crate) fn is_at(&self, other: &Locks) -> bool {
-        self.place == other.place && &*self.place != "memory:"
-            || Arc::ptr_eq(&self.engine.store, &other.engine.store)
+        server(&self.engine.store.place()) == server(&other.engine.store.place())
     }
 
     pub(crate) fn full_name(&self, name: &str) -> Result<Arc<str>> {
@@ -219,6 +220,15 @@ impl Locks {
             "" => Arc::from(name),
             prefix => Arc::from(format!("{prefix}{name}")),
         })
+    }
+}
+
+/// The server of a place: its databases fail together, and this machine has several names.
+fn server(place: &str) -> String {
+    let server = place.split_once(" (db ").map_or(place, |(server, _)| server);
+    match server.strip_prefix("localhost:").or_else(|| server.strip_prefix("[::1]:")) {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => server.to_owned(),
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::backoff::Backoff;
 use crate::config;
-use crate::engine::{self, Ask, Engine, Hold, Wait};
+use crate::engine::{self, All, Ask, Engine, Hold, Part, Wait};
 use crate::env::{BoxFuture, System};
 use crate::error::{Error, ErrorKind, Result};
 use crate::member::Member;
@@ -122,7 +122,7 @@ impl<G, Ending> Acquire<G, Ending> {
             Subject::All(members) => {
                 let parts = members.into_iter().map(|member| member.ask(owner, wait, self.lease));
                 match parts.collect::<Result<Vec<_>>>() {
-                    Ok(parts) => Stage::All(Box::pin(engine::acquire_all(parts, wait)), wait),
+                    Ok(parts) => Stage::All(Box::pin(engine::acquire_all(parts, wait)), None),
                     Err(e) => Stage::Refused(Some(e)),
                 }
             }
@@ -199,7 +199,8 @@ pub struct Acquiring<G, Ending> {
 
 enum Stage {
     Asking(engine::Acquiring),
-    All(BoxFuture<'static, Result<Option<Vec<Hold>>>>, Wait),
+    /// With the one that was in the way at the end, if one was.
+    All(BoxFuture<'static, Result<All>>, Option<Part>),
     /// Bad from the start.
     Refused(Option<Error>),
     /// Finding out who was in the way.
@@ -212,9 +213,13 @@ impl<G, Ending> Acquiring<G, Ending> {
             Stage::Asking(asking) => {
                 Pin::new(asking).poll(cx).map(|outcome| outcome.map(|hold| hold.map(Got::One)))
             }
-            Stage::All(asking, _) => {
-                asking.as_mut().poll(cx).map(|outcome| outcome.map(|holds| holds.map(Got::All)))
-            }
+            Stage::All(asking, in_the_way) => match ready!(asking.as_mut().poll(cx))? {
+                All::Held(holds) => Poll::Ready(Ok(Some(Got::All(holds)))),
+                All::Busy(part) => {
+                    *in_the_way = Some(*part);
+                    Poll::Ready(Ok(None))
+                }
+            },
             Stage::TooLate(why) => why.as_mut().poll(cx).map(Err),
             // Polled again after its end there is nothing more to give.
             Stage::Refused(error) => error.take().map_or(Poll::Pending, |e| Poll::Ready(Err(e))),
@@ -230,17 +235,16 @@ impl<G: From<Got>> Future for Acquiring<G, Must> {
             if let Some(got) = ready!(self.poll_got(cx))? {
                 return Poll::Ready(Ok(G::from(got)));
             }
-            match &self.stage {
+            let in_the_way = match &mut self.stage {
                 Stage::Asking(asking) => {
                     let (engine, name, ask) = asking.request();
-                    let why = Box::pin(too_late(engine.clone(), name.clone(), ask.clone()));
-                    self.stage = Stage::TooLate(why);
+                    Some((engine.clone(), name.clone(), ask.clone()))
                 }
-                Stage::All(_, wait) => {
-                    let text = format!("not all of the locks were free within {wait}");
-                    return Poll::Ready(Err(Error::new(ErrorKind::WaitTimeout, text)));
-                }
-                Stage::Refused(_) | Stage::TooLate(_) => {}
+                Stage::All(_, in_the_way) => in_the_way.take(),
+                Stage::Refused(_) | Stage::TooLate(_) => None,
+            };
+            if let Some((engine, name, ask)) = in_the_way {
+                self.stage = Stage::TooLate(Box::pin(too_late(engine, name, ask)));
             }
         }
     }

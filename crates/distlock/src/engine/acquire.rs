@@ -56,8 +56,7 @@ pub(crate) enum Wait {
 impl Ask {
     /// Whether it can be taken in one step with others of its store.
     pub(super) fn is_plain(&self) -> bool {
-        // An owner that is named may hold one of them already, which only its lane knows.
-        !self.explicit && matches!(self.what, What::Exclusive | What::Fenced)
+        matches!(self.what, What::Exclusive | What::Fenced)
     }
 }
 

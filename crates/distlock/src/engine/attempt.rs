@@ -11,6 +11,7 @@ use super::retry::Retry;
 use super::tell::Stepping;
 use super::waiters::Step;
 use super::{Engine, release};
+use crate::config;
 use crate::env::Moment;
 use crate::error::{Error, Result};
 use crate::observe::Event;
@@ -241,18 +242,20 @@ pub(super) enum Together {
     Apart,
 }
 
-/// Asks the store for several locks in one step. They belong to one engine, and each to an owner that nobody else knows.
+/// Asks the store for several locks of one engine in one step. As one attempt does, it asks again after a failure, for as
+/// long as a command may take.
 pub(super) async fn attempt_together(parts: Vec<Part>) -> Result<Together> {
     let Some((engine, ..)) = parts.first() else { return Ok(Together::Apart) };
     let engine = engine.clone();
-    if engine.is_closed() {
-        return Err(Engine::closed_error());
-    }
     let lane =
         |(engine, name, ask): &Part| engine.lanes.to_wait(name, ask.what, ask.owner, ask.explicit);
     let lanes: Vec<LaneRef> = parts.iter().map(lane).collect();
-    if lanes.iter().any(|lane| lane.state().stepping == Some(Step::Release)) {
-        return Ok(Together::Apart); // whose single tries know how to wait for that
+    let mut leads = Vec::with_capacity(parts.len());
+    for ((_, _, ask), lane) in parts.iter().zip(&lanes) {
+        match lead(lane, ask) {
+            Some(lead) => leads.push(Attempting { lane, lead }),
+            None => return Ok(Together::Apart), // single tries know what to wait for
+        }
     }
     let claims: Vec<Claim> = parts.iter().map(|(_, name, ask)| ask.claim(&engine, name)).collect();
     let mut doubts: Vec<Doubt> = claims
@@ -264,29 +267,79 @@ pub(super) async fn attempt_together(parts: Vec<Part>) -> Result<Together> {
             what: claim.what,
             owner: claim.owner,
             lease: claim.lease,
-            armed: true,
+            armed: false,
         })
         .collect();
-    let sent = engine.env.now();
-    let answer = engine.store.acquire_all(&claims).await;
-    let in_doubt = matches!(&answer, Err(e) if e.is_in_doubt());
-    doubts.iter_mut().for_each(|doubt| doubt.armed = in_doubt);
-    match answer? {
-        store::Together::Acquired(tokens) => {
-            let mut holds = Vec::with_capacity(parts.len());
-            for (index, (_, name, ask)) in parts.iter().enumerate() {
-                engine.observe(ask.kind, name, Event::Attempted);
-                let hold = seat(&engine, &lanes[index], ask, &claims[index], sent, Lead::None);
-                holds.push(hold.with_token(tokens.get(index).copied().flatten()));
-                engine.observe(ask.kind, name, Event::Acquired { waited: Duration::ZERO });
+    let mut arm = |armed| doubts.iter_mut().for_each(|doubt| doubt.armed = armed);
+    let observe = |event| {
+        parts.iter().for_each(|(_, name, ask)| engine.observe(ask.kind, name, event));
+    };
+    let (start, mut unsure, mut retry) = (engine.env.now(), false, Retry::default());
+    let patience = start.after(config::COMMAND_TIMEOUT);
+    loop {
+        if engine.is_closed() {
+            return Err(Engine::closed_error());
+        }
+        observe(Event::Attempted);
+        let sent = engine.env.now();
+        arm(true); // until it is answered
+        match engine.store.acquire_all(&claims).await {
+            Ok(store::Together::Acquired(tokens)) => {
+                let holds: Vec<Hold> = (0..parts.len())
+                    .map(|at| {
+                        let (lane, ask) = (&lanes[at], &parts[at].2);
+                        seat(&engine, lane, ask, &claims[at], sent, leads[at].lead)
+                            .with_token(tokens.get(at).copied().flatten())
+                    })
+                    .collect();
+                arm(false);
+                // A reply that took longer than the lease proves nothing any more: dropping them lets go.
+                if let Some(late) = holds.iter().position(|hold| hold.state() == State::Lost) {
+                    return Ok(Together::Busy(late));
+                }
+                if engine.is_closed() {
+                    return Err(Engine::closed_error());
+                }
+                observe(Event::Acquired { waited: engine.env.now().since(start) });
+                return Ok(Together::Won(holds));
             }
-            // A reply that took longer than the lease proves nothing any more: dropping them lets go.
-            match holds.iter().position(|hold| hold.state() == State::Lost) {
-                Some(late) => Ok(Together::Busy(late)),
-                None => Ok(Together::Won(holds)),
+            Ok(store::Together::Busy { at, .. }) => {
+                arm(unsure);
+                observe(Event::GaveUp { waited: engine.env.now().since(start) });
+                return Ok(Together::Busy(at));
+            }
+            Ok(store::Together::Apart) => {
+                arm(false);
+                return Ok(Together::Apart);
+            }
+            Err(e) => {
+                unsure |= e.is_in_doubt();
+                arm(unsure);
+                if !e.is_retryable() {
+                    return Ok(Together::Apart); // which says whose fault it is
+                }
+                if engine.env.now() >= patience {
+                    observe(Event::GaveUp { waited: engine.env.now().since(start) });
+                    return Err(e);
+                }
+                engine.env.sleep_until(retry.next(&*engine.env).min(patience)).await;
             }
         }
-        store::Together::Busy { at, .. } => Ok(Together::Busy(at)),
-        store::Together::Apart => Ok(Together::Apart),
     }
+}
+
+/// Whether one lock of several may be asked for now, and as what. As [`way`](super::way::way) has it for single tries, but that
+/// whoever must wait for something, or holds it already, is sent there.
+fn lead(lane: &LaneRef, ask: &Ask) -> Option<Lead> {
+    let mut state = lane.state();
+    if !ask.explicit {
+        return (state.stepping != Some(Step::Release)).then_some(Lead::None);
+    }
+    // Steps of an owner that somebody else may use too come one after the other.
+    let holds = state.seat.as_ref().is_some_and(|seat| seat.tenure.owner == ask.owner);
+    if holds || state.stepping.is_some() || state.attempting {
+        return None;
+    }
+    state.attempting = true;
+    Some(Lead::Caller)
 }

@@ -39,7 +39,7 @@ pub(crate) use detach::Detached;
 pub(crate) use hold::Hold;
 pub use hold::State;
 pub(crate) use hold::Tenure;
-pub(crate) use multi::{acquire_all, unlock_all};
+pub(crate) use multi::{All, Part, acquire_all, unlock_all};
 pub(crate) use release::lost;
 pub(crate) use release::unlock;
 pub(crate) use watchdog::extend;

@@ -4,27 +4,38 @@
 //! lane, by the one wait loop), and with it in hand the others are tried again. So callers that name the same locks in
 //! another order cannot keep each other out for ever, and no order has to be agreed on between servers.
 
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use super::acquire::{Acquiring, Ask, Wait};
 use super::attempt::{Together, attempt_together};
-use super::hold::Hold;
+use super::hold::{Hold, State};
 use super::{Detached, Engine, release};
-use crate::env::Moment;
-use crate::error::{Error, Result};
+use crate::config;
+use crate::env::{BoxFuture, Moment};
+use crate::error::{Error, ErrorKind, Result};
 
 /// One of the locks: where, which, and what is asked.
 pub(crate) type Part = (Arc<Engine>, Arc<str>, Ask);
+
+/// How it ended.
+pub(crate) enum All {
+    Held(Vec<Hold>),
+    /// There was no more time, and this one was in the way.
+    Busy(Box<Part>),
+}
 
 /// After losing a race the next one is begun a little later, by chance, so that two who race do not go on in step.
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
 /// Takes all, in this order: stores as the caller has them, names sorted within a store.
-pub(crate) async fn acquire_all(parts: Vec<Part>, wait: Wait) -> Result<Option<Vec<Hold>>> {
-    let parts = in_order(parts);
+pub(crate) async fn acquire_all(parts: Vec<Part>, wait: Wait) -> Result<All> {
+    let mut parts = in_order(parts);
     let Some(env) = parts.first().map(|(engine, ..)| engine.env.clone()) else {
-        return Ok(Some(Vec::new()));
+        return Err(Error::new(ErrorKind::Config, "all of no locks: name at least one"));
     };
     let deadline = match wait {
         Wait::Once => env.now(),
@@ -33,15 +44,18 @@ pub(crate) async fn acquire_all(parts: Vec<Part>, wait: Wait) -> Result<Option<V
     };
     let mut had: Vec<Option<Hold>> = parts.iter().map(|_| None).collect();
     let mut races = 0;
+    under_one_owner(&mut parts);
     loop {
-        let busy = match try_the_rest(&parts, &mut had).await? {
-            None => return Ok(Some(had.into_iter().flatten().collect())),
-            Some(busy) => busy,
+        let busy = match try_the_rest(&parts, &mut had).await {
+            Ok(None) => return Ok(All::Held(had.into_iter().flatten().collect())),
+            Ok(Some(busy)) => busy,
+            Err(e) => return Err(undo(e, had).await),
         };
         // In the background; whoever of this process asks for them again waits for that.
         had.iter_mut().for_each(|hold| *hold = None);
+        under_one_owner(&mut parts);
         if matches!(wait, Wait::Once) || env.now() >= deadline {
-            return Ok(None);
+            return Ok(All::Busy(Box::new(parts.swap_remove(busy))));
         }
         if races > 0 {
             let longest = Duration::from_millis(1 << races.min(5)).min(LONGEST_PAUSE);
@@ -55,36 +69,46 @@ pub(crate) async fn acquire_all(parts: Vec<Part>, wait: Wait) -> Result<Option<V
         };
         match take(&parts[busy], wait).await? {
             Some(hold) => had[busy] = Some(hold),
-            None => return Ok(None),
+            None => return Ok(All::Busy(Box::new(parts.swap_remove(busy)))),
         }
     }
 }
 
 /// The caller's stores in the caller's order, names sorted within each, none twice.
 fn in_order(parts: Vec<Part>) -> Vec<Part> {
-    let mut stores: Vec<Arc<Engine>> = Vec::new();
-    for (engine, ..) in &parts {
-        if !stores.iter().any(|store| Arc::ptr_eq(store, engine)) {
-            stores.push(engine.clone());
-        }
+    let mut stores: Vec<String> = Vec::new();
+    let mut placed: Vec<(usize, Part)> = Vec::with_capacity(parts.len());
+    for part in parts {
+        // By place: two connections to one server are one store, and would wait for each other for ever.
+        let place = part.0.store.place();
+        let at = stores.iter().position(|store| *store == place).unwrap_or_else(|| {
+            stores.push(place);
+            stores.len() - 1
+        });
+        placed.push((at, part));
     }
-    let at = |engine: &Arc<Engine>| stores.iter().position(|store| Arc::ptr_eq(store, engine));
-    let mut parts = parts;
-    parts.sort_by(|(a, an, _), (b, bn, _)| at(a).cmp(&at(b)).then_with(|| an.cmp(bn)));
-    parts.dedup_by(|(a, an, aa), (b, bn, ba)| {
-        Arc::ptr_eq(a, b) && an == bn && aa.what.class() == ba.what.class()
+    placed.sort_by(|(a, (_, an, _)), (b, (_, bn, _))| a.cmp(b).then_with(|| an.cmp(bn)));
+    placed.dedup_by(|(a, (_, an, aa)), (b, (_, bn, ba))| {
+        a == b && an == bn && aa.what.class() == ba.what.class()
     });
-    parts
+    placed.into_iter().map(|(_, part)| part).collect()
+}
+
+/// Has all of them belong to one new owner, unless the caller has named one; permits have one each. New for every round:
+/// what a round before may have left undone belongs to another.
+fn under_one_owner(parts: &mut [Part]) {
+    let mut one = None;
+    for (engine, _, ask) in parts.iter_mut().filter(|(_, _, ask)| !ask.explicit) {
+        ask.owner = match ask.what.reenters() {
+            true => *one.get_or_insert_with(|| engine.mint_owner()),
+            false => engine.mint_owner(),
+        };
+    }
 }
 
 /// Tries those that are missing, once each. Says which one is busy, if one is.
 async fn try_the_rest(parts: &[Part], had: &mut [Option<Hold>]) -> Result<Option<usize>> {
-    let mut at = 0;
-    while at < parts.len() {
-        if had[at].is_some() {
-            at += 1;
-            continue;
-        }
+    while let Some(at) = had.iter().position(Option::is_none) {
         let store = &parts[at].0;
         let alike = |(part, hold): &(&Part, &Option<Hold>)| {
             hold.is_none() && Arc::ptr_eq(&part.0, store) && part.2.is_plain()
@@ -92,44 +116,89 @@ async fn try_the_rest(parts: &[Part], had: &mut [Option<Hold>]) -> Result<Option
         let count = parts[at..].iter().zip(&had[at..]).take_while(alike).count();
         if count > 1 {
             let group = parts[at..at + count].to_vec();
-            match Detached::new(&store.env, attempt_together(group)).await? {
+            let together = Detached::new(&store.env, attempt_together(group));
+            match alone(parts, had, at, together).await.map_err(|e| about(e, &parts[at]))? {
                 Together::Won(holds) => {
                     for (place, hold) in had[at..].iter_mut().zip(holds) {
                         *place = Some(hold);
                     }
-                    at += count;
                     continue;
                 }
                 Together::Busy(busy) => return Ok(Some(at + busy)),
                 Together::Apart => {}
             }
         }
-        match take(&parts[at], Wait::Once).await? {
+        match alone(parts, had, at, take(&parts[at], Wait::Once)).await? {
             Some(hold) => had[at] = Some(hold),
             None => return Ok(Some(at)),
         }
-        at += 1;
     }
-    Ok(None)
+    // The first of them may have ended while the last was taken.
+    Ok(had.iter().flatten().position(|hold| hold.state() == State::Lost))
 }
 
-async fn take((engine, name, ask): &Part, wait: Wait) -> Result<Option<Hold>> {
+/// Asks for one, or some of one store. Whatever takes longer than an answer does is waited for without the others.
+async fn alone<T>(
+    parts: &[Part],
+    had: &mut [Option<Hold>],
+    at: usize,
+    asking: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let mut asking = pin!(asking);
+    let env = &parts[at].0.env;
+    let long = env.sleep_until(env.now().after(config::REPLY_TIMEOUT));
+    tokio::select! {
+        answer = &mut asking => return answer,
+        () = long => had.iter_mut().for_each(|hold| *hold = None),
+    }
+    asking.await
+}
+
+async fn take(part: &Part, wait: Wait) -> Result<Option<Hold>> {
+    let (engine, name, ask) = part;
     let what = ask.what.waiting(wait, engine.fair_patience);
-    Acquiring::new(engine.clone(), name, Ask { wait, what, ..ask.clone() }).await
+    let asking = Acquiring::new(engine.clone(), name, Ask { wait, what, ..ask.clone() });
+    asking.await.map_err(|e| about(e, part))
 }
 
-/// Lets go of all, the last one first, and says everything that went wrong.
+/// Names of locks repeat from server to server, so an error about one of several also says which server.
+fn about(error: Error, (engine, name, ask): &Part) -> Error {
+    error.at(&engine.store.place()).about(ask.kind, name)
+}
+
+/// Lets go of what was had before one failed, and says what went wrong with that too. What takes longer than an answer does
+/// goes on in the background.
+async fn undo(error: Error, had: Vec<Option<Hold>>) -> Error {
+    let holds: Vec<Hold> = had.into_iter().flatten().collect();
+    let Some(env) = holds.first().map(|hold| hold.tenure.engine.env.clone()) else { return error };
+    let long = env.sleep_until(env.now().after(config::REPLY_TIMEOUT));
+    tokio::select! {
+        undone = unlock_all(holds) => match undone {
+            Ok(()) => error,
+            Err(more) => error.and(&more),
+        },
+        () = long => error,
+    }
+}
+
+/// Lets go of all at once, the last one first, and says everything that went wrong.
 pub(crate) async fn unlock_all(holds: Vec<Hold>) -> Result<()> {
-    let mut troubles: Vec<Error> = Vec::new();
+    let mut work: Vec<BoxFuture<'static, Result<()>>> = Vec::with_capacity(holds.len());
     for hold in holds.into_iter().rev() {
-        if let Err(e) = release::unlock(hold).await {
-            troubles.push(e);
+        let place = hold.tenure.engine.store.place();
+        work.push(Box::pin(async move { release::unlock(hold).await.map_err(|e| e.at(&place)) }));
+    }
+    // One whose server is gone must not keep the others waiting.
+    let mut answers: Vec<Option<Result<()>>> = work.iter().map(|_| None).collect();
+    poll_fn(|cx| {
+        for (answer, work) in answers.iter_mut().zip(&mut work).filter(|(answer, _)| answer.is_none()) {
+            if let Poll::Ready(done) = Pin::new(work).poll(cx) {
+                *answer = Some(done);
+            }
         }
-    }
-    let Some(first) = troubles.first() else { return Ok(()) };
-    if troubles.len() == 1 {
-        return Err(first.clone());
-    }
-    let all: Vec<String> = troubles.iter().map(Error::to_string).collect();
-    Err(Error::new(first.kind(), all.join("; ")))
+        if answers.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    let troubles = answers.into_iter().rev().flatten().filter_map(Result::err);
+    troubles.reduce(|first, next| first.and(&next)).map_or(Ok(()), Err)
 }

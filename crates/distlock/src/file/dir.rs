@@ -25,6 +25,10 @@ pub(super) struct Dir {
 pub(super) type Trace = Option<(u64, i64, i64, i64, i64)>;
 
 impl Dir {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Opens the directory, making it, for this user alone, if it is not there.
     pub(super) fn open(path: &Path) -> Result<Dir> {
         let config = |what: &str, cause: io::Error| {

@@ -151,6 +151,10 @@ impl FileStore {
 }
 
 impl Store for FileStore {
+    fn place(&self) -> String {
+        format!("file:{}", self.dir.path().display())
+    }
+
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Attempt>> {
         Box::pin(async move {
             served(claim.what)?;

@@ -11,18 +11,25 @@ use crate::engine::{self, Hold, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::Guard;
 use crate::member::Member;
+use crate::owner::Owner;
 use crate::request::{Acquire, Got, May, Must};
+use crate::store::What;
 
 /// Several locks as one: all or none, over any kinds, stores and servers. Redisson's `getMultiLock`.
 ///
+/// Made by [`Locks::multi`](crate::Locks::multi) for names of one store, by [`MultiLock::new`] for everything else.
+///
 /// # When not
-/// When one coarser lock would do.
+/// When one coarser lock would do: it is one command to take and one to release, and nobody meets half-way.
 ///
 /// # Guarantees
-/// Whoever has the guard holds every member. Nobody waits while holding a part, so two that name the same locks in another
-/// order do not block each other for ever. Members of one store are taken in one step where the store can; otherwise
-/// stores in the order given and names sorted within a store. A lease, or the watchdog, applies to each. The guard is lost
-/// as soon as one member is.
+/// Whoever has the guard holds every member, all under one owner. Nobody waits while holding a part: if one member is busy the
+/// others are let go, so two that name the same locks in another order do not block each other for ever. Members of one
+/// Redis server are taken in one script, mutexes and fenced ones together; otherwise stores in the order given and names
+/// sorted within a store. A lease, or the watchdog, applies to each. The guard is lost as soon as one member is.
+///
+/// There is no queue for the whole: a caller that wants many busy locks at once can be overtaken by callers that want
+/// one of them.
 ///
 /// # If the holder dies
 /// Each member is free when its lease ends.
@@ -31,7 +38,8 @@ use crate::request::{Acquire, Got, May, Must};
 /// Dropping a request at any point leaves nothing held.
 ///
 /// # Redisson compatibility
-/// There is nothing on the wire but the members.
+/// There is nothing on the wire but the members, so a `RedissonMultiLock` over the same members excludes and is excluded.
+/// Redisson takes its members one by one and keeps what it has while it waits for the next, up to its wait.
 ///
 /// # Examples
 /// ```
@@ -50,6 +58,8 @@ use crate::request::{Acquire, Got, May, Must};
 /// # Ok::<(), distlock::Error>(())
 /// # }).unwrap();
 /// ```
+///
+#[doc = include_str!("../../../../docs/migration.md")]
 #[derive(Clone, Debug)]
 pub struct MultiLock {
     members: Vec<Member>,
@@ -64,7 +74,8 @@ impl MultiLock {
     /// Acquires all; waits for as long as it takes, or [`wait`](Acquire::wait) says.
     ///
     /// # Errors
-    /// `WaitTimeout` if not all were free in time; what the first member that failed said, after all others were let go.
+    /// `WaitTimeout` if not all were free in time, with the one that was in the way at the end; what the member that failed
+    /// said, and where, after all others were let go, and what went wrong with that; `Config` for no locks at all.
     pub fn lock(&self) -> Acquire<MultiGuard, Must> {
         Acquire::all(self.members.clone())
     }
@@ -82,6 +93,7 @@ impl MultiLock {
 #[must_use = "dropping a guard releases the locks immediately"]
 #[clippy::has_significant_drop]
 pub struct MultiGuard {
+    /// At least one.
     guards: Vec<Guard>,
 }
 
@@ -101,13 +113,24 @@ impl MultiGuard {
         &self.guards
     }
 
-    /// Releases all, whatever becomes of each, and says everything that went wrong.
+    /// Who holds the members, one owner for all of them; pass it on to re-enter. (Permits have one each.)
+    pub fn owner(&self) -> &Owner {
+        self.guards[0].owner()
+    }
+
+    /// The highest fencing token among its members; `None` if none of them is fenced.
+    pub fn token(&self) -> Option<u64> {
+        let fenced = self.guards.iter().filter(|guard| guard.hold.tenure.what == What::Fenced);
+        fenced.map(|guard| guard.hold.tenure.token()).max()
+    }
+
+    /// Releases all at once, whatever becomes of each, and says everything that went wrong.
     ///
     /// # Cancel safety
     /// Dropping the future loses the answer, not the releases.
     ///
     /// # Errors
-    /// The error of the member that failed; if several did, the kind of the first and the words of all.
+    /// The error of the member that failed, and where; if several did, the kind of the first and the words of all.
     pub async fn unlock(self) -> Result<()> {
         let holds: Vec<Hold> = self.guards.into_iter().map(|guard| guard.hold).collect();
         engine::unlock_all(holds).await
@@ -115,8 +138,7 @@ impl MultiGuard {
 
     /// [`unlock`](MultiGuard::unlock) for blocking code.
     pub fn unlock_blocking(self) -> Result<()> {
-        let Some(first) = self.guards.first() else { return Ok(()) };
-        let env = first.hold.tenure.engine.env.clone();
+        let env = self.guards[0].hold.tenure.engine.env.clone();
         engine::block_on(&*env, Box::pin(self.unlock()))
     }
 
@@ -161,6 +183,16 @@ impl MultiGuard {
             guard.extend(lease).await?;
         }
         Ok(())
+    }
+
+    /// Forgets the guard without releasing: every member stays, unrenewed, until its lease ends or somebody calls its
+    /// `unlock` with the owner this returns.
+    pub fn leak(self) -> Owner {
+        let owner = *self.owner();
+        for guard in self.guards {
+            guard.leak();
+        }
+        owner
     }
 
     /// Runs `work` while all are held and drops it when one is lost.

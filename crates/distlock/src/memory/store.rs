@@ -111,6 +111,10 @@ impl Store for MemoryStore {
         true
     }
 
+    fn place(&self) -> String {
+        format!("memory: ({:p})", Arc::as_ptr(&self.table))
+    }
+
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Attempt>> {
         ready(by_kind!(claim.what, self.acquire_as(claim)))
     }

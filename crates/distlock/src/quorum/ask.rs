@@ -5,34 +5,37 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use crate::config;
 use crate::env::{BoxFuture, Env};
 
-/// Runs all steps at once until what has been answered is `enough`, or everything is. What is left then, or when the caller
-/// leaves, goes on by itself: a step that was begun must not be lost track of half-way.
+/// Runs all steps at once until what has been answered is `enough`, or everything is.
+///
+/// What is left then, or when the caller leaves, goes on by itself: a step that was begun must not be lost track of half-way.
 pub(super) async fn ask<T: Send + 'static>(
     env: &Arc<dyn Env>,
     steps: Vec<BoxFuture<'static, T>>,
     enough: impl Fn(&[Option<T>]) -> bool,
-) -> Vec<Option<T>> {
-    let mut answers: Vec<Option<T>> = steps.iter().map(|_| None).collect();
-    let mut asking = Asking { env: env.clone(), steps: steps.into_iter().map(Some).collect() };
+) -> Asked<T> {
+    let answers = steps.iter().map(|_| None).collect();
+    let left = Left { env: env.clone(), steps: steps.into_iter().map(Some).collect() };
+    let mut asked = Asked { answers, left };
     poll_fn(|cx| {
-        asking.poll(cx, &mut answers);
-        let done = asking.steps.iter().all(Option::is_none);
-        if done || enough(&answers) { Poll::Ready(()) } else { Poll::Pending }
+        asked.poll(cx);
+        if asked.is_complete() || enough(&asked.answers) { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
-    answers
+    asked
 }
 
-struct Asking<T: Send + 'static> {
-    env: Arc<dyn Env>,
-    steps: Vec<Option<BoxFuture<'static, T>>>,
+/// What has been answered, and what has not been yet.
+pub(super) struct Asked<T: Send + 'static> {
+    pub(super) answers: Vec<Option<T>>,
+    left: Left<T>,
 }
 
-impl<T: Send + 'static> Asking<T> {
-    fn poll(&mut self, cx: &mut Context<'_>, answers: &mut [Option<T>]) {
-        for (step, answer) in self.steps.iter_mut().zip(answers) {
+impl<T: Send + 'static> Asked<T> {
+    fn poll(&mut self, cx: &mut Context<'_>) {
+        for (step, answer) in self.left.steps.iter_mut().zip(&mut self.answers) {
             if let Some(work) = step
                 && let Poll::Ready(done) = Pin::new(work).poll(cx)
             {
@@ -41,12 +44,48 @@ impl<T: Send + 'static> Asking<T> {
             }
         }
     }
+
+    fn is_complete(&self) -> bool {
+        self.left.steps.iter().all(Option::is_none)
+    }
+
+    /// The answers so far; `late` gets those that are still to come, with the number of the step.
+    pub(super) fn and_late(
+        self,
+        late: impl Fn(usize, T) + Send + Sync + 'static,
+    ) -> Vec<Option<T>> {
+        let Asked { answers, mut left } = self;
+        left.go_on(Arc::new(late));
+        answers
+    }
 }
 
-impl<T: Send + 'static> Drop for Asking<T> {
-    fn drop(&mut self) {
-        for step in self.steps.drain(..).flatten() {
-            self.env.spawn(Box::pin(async move { drop(step.await) }));
+/// Steps that were begun.
+struct Left<T: Send + 'static> {
+    env: Arc<dyn Env>,
+    steps: Vec<Option<BoxFuture<'static, T>>>,
+}
+
+impl<T: Send + 'static> Left<T> {
+    fn go_on(&mut self, late: Arc<dyn Fn(usize, T) + Send + Sync>) {
+        for (at, step) in self.steps.drain(..).enumerate() {
+            let Some(step) = step else { continue };
+            let (env, late) = (self.env.clone(), late.clone());
+            // A step that waits for a connection of a runtime that nobody runs any more would wait for ever, and keep its
+            // place in the line.
+            let enough = env.sleep_until(env.now().after(config::COMMAND_TIMEOUT * 2));
+            self.env.spawn(Box::pin(async move {
+                tokio::select! {
+                    answer = step => late(at, answer),
+                    () = enough => {}
+                }
+            }));
         }
+    }
+}
+
+impl<T: Send + 'static> Drop for Left<T> {
+    fn drop(&mut self) {
+        self.go_on(Arc::new(|_, answer| drop(answer)));
     }
 }

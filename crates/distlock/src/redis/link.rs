@@ -61,6 +61,11 @@ impl Links {
         Links { dial, slots: RwLock::default() }
     }
 
+    /// The server, in words for people.
+    pub(crate) fn place(&self) -> String {
+        self.dial.target.to_string()
+    }
+
     /// The calling runtime's connection; makes one if there is none, within the reply time-out.
     pub(crate) async fn line(&self) -> Result<Line> {
         let runtime = current()?;

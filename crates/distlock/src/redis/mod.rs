@@ -130,6 +130,10 @@ impl RedisStore {
 }
 
 impl Store for RedisStore {
+    fn place(&self) -> String {
+        self.links.place()
+    }
+
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Attempt>> {
         Box::pin(async move {
             let (call, decode): (Call, Decode<Attempt>) = match claim.what {

@@ -46,11 +46,17 @@ pub(crate) fn acquired(claims: &[Claim], reply: Value) -> Result<Together> {
             Ok(Together::Busy { at, ttl: milliseconds(*ttl) })
         }
         [Value::Int(1), tokens @ ..] if tokens.len() == claims.len() => {
-            let token = |(claim, token): (&Claim, &Value)| match token {
-                Value::Int(token) if claim.what == What::Fenced => u64::try_from(*token).ok(),
-                _ => None,
+            let token = |(claim, token): (&Claim, &Value)| match (claim.what, token) {
+                (What::Fenced, Value::BulkString(text)) => {
+                    let token = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+                    // Without a token it is not what was asked for.
+                    token.map(Some).ok_or_else(|| nonsense("an acquisition", &reply))
+                }
+                (What::Fenced, _) => Err(nonsense("an acquisition", &reply)),
+                _ => Ok(None),
             };
-            Ok(Together::Acquired(claims.iter().zip(tokens).map(token).collect()))
+            let tokens: Result<Vec<Option<u64>>> = claims.iter().zip(tokens).map(token).collect();
+            Ok(Together::Acquired(tokens?))
         }
         _ => Err(nonsense("an acquisition", &reply)),
     }

@@ -6,6 +6,7 @@ mod differential;
 mod fair;
 mod fenced;
 mod guarded;
+mod multi;
 mod permits;
 mod rw;
 mod server;

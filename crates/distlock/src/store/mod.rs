@@ -36,6 +36,11 @@ pub trait Store: Debug + Send + Sync + 'static {
         false
     }
 
+    /// Where it is, in words for people, without a password. Two at the same place are one and the same.
+    fn place(&self) -> String {
+        format!("a store of the program ({:p})", self)
+    }
+
     /// Takes the lock for `claim.owner` at `claim.depth`, or says how long the present holder may keep it.
     ///
     /// The time to live becomes `claim.lease`. At depth 2 and above the owner must hold it already; if it does not,

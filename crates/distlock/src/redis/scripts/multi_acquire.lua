@@ -1,8 +1,9 @@
 -- Takes several locks, all or none.
--- KEYS  the locks, then the token counter of each fenced one, in the same order
+-- KEYS  the locks, then the last token of each fenced one, in the same order
 -- ARGV  1 how many locks   2 lease in ms   then per lock: owner, '1' if it is fenced else '0'
--- Returns { 1, token or 0 per lock }: all are held; { 0, i, n }: lock i is busy for n ms, none was taken.
--- Mirrors what Redisson's multi-lock does in as many steps as there are locks.
+-- Returns { 1, token or 0 per lock }: all are held; { 0, i, n }: lock i is busy for n ms, or (-1) something without a time to
+--         live is in the way there; none was taken.
+-- Mirrors what Redisson's multi-lock does in as many steps as there are locks, and fenced_acquire for the tokens.
 local count = tonumber(ARGV[1])
 for i = 1, count do
   local ttl = redis.call('pttl', KEYS[i])
@@ -11,9 +12,25 @@ for i = 1, count do
     return { 0, i, ttl }
   end
 end
+-- The counters first: if one is refused, nothing is held; if what follows is refused, tokens were left out.
 local answer = { 1 }
 local counter = count
-local now = redis.call('time')
+local now
+for i = 1, count do
+  answer[i + 1] = 0
+  if ARGV[2 * i + 2] == '1' then
+    counter = counter + 1
+    now = now or redis.call('time')
+    local last = tonumber(redis.call('get', KEYS[counter]) or 0)
+    -- Beyond 2^53 Lua's numbers have gaps, and two tokens could be equal.
+    if not last or last >= 9007199254740991 then
+      return redis.error_reply('WRONGTYPE ' .. KEYS[counter] .. ' is no counter of fencing tokens')
+    end
+    local token = math.max(now[1] * 1000 + math.floor(now[2] / 1000), last + 1)
+    redis.call('set', KEYS[counter], string.format('%.0f', token))
+    answer[i + 1] = string.format('%.0f', token)
+  end
+end
 for i = 1, count do
   redis.call('hset', KEYS[i], ARGV[2 * i + 1], 1)
   local set = redis.pcall('pexpire', KEYS[i], ARGV[2])
@@ -21,16 +38,9 @@ for i = 1, count do
     -- Scripts do not roll back: all that was taken so far is given up.
     for taken = 1, i do
       redis.pcall('hdel', KEYS[taken], ARGV[2 * taken + 1])
+      redis.pcall('del', KEYS[taken])
     end
     return set
-  end
-  answer[i + 1] = 0
-  if ARGV[2 * i + 2] == '1' then
-    counter = counter + 1
-    local last = tonumber(redis.call('get', KEYS[counter]) or '0')
-    local token = math.max(last + 1, now[1] * 1000 + math.floor(now[2] / 1000))
-    redis.call('set', KEYS[counter], string.format('%.0f', token))
-    answer[i + 1] = token
   end
 end
 return answer

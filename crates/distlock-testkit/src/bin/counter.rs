@@ -1,0 +1,79 @@
+//! One of several processes that count under one lock on several servers: `counter HOW NAME PLACE TASKS URL…`.
+//!
+//! `HOW` is `all` or `majority` of the servers; `PLACE` is the URL of another one, where the number that the lock guards is
+//! kept under the lock's name. Says `ready`, to each line that it reads `counted N` when it has counted ten more, and `done N`
+//! at the end, which comes when its input ends. Inside the lock every task reads the number, waits a moment, and writes it
+//! back one higher, without any other protection: two at once would lose an update.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use distlock::{Locks, MultiLock, RedLock};
+use redis::aio::MultiplexedConnection;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::sync::watch;
+
+type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+/// Between the reading and the writing.
+const MOMENT: Duration = Duration::from_micros(500);
+
+#[tokio::main(worker_threads = 2)]
+async fn main() -> Outcome<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [how, name, place, tasks, urls @ ..] = &args[..] else {
+        return Err("counter HOW NAME PLACE TASKS URL…".into());
+    };
+    let mut servers = Vec::new();
+    for url in urls {
+        servers.push(Locks::connect(url).await?);
+    }
+    let lock = match how.as_str() {
+        "all" => MultiLock::new(servers.iter().map(|locks| locks.mutex(name).into())),
+        _ => MultiLock::new([RedLock::new(name, &servers).into()]),
+    };
+    let number = redis::Client::open(place.as_str())?.get_multiplexed_async_connection().await?;
+    let (counting, mut counted) = watch::channel(0_u64);
+    let over = Arc::new(AtomicBool::new(false));
+    println!("ready");
+    let tasks: Vec<_> = (0..tasks.parse()?)
+        .map(|_| {
+            let (lock, number, name) = (lock.clone(), number.clone(), name.clone());
+            let (counting, over) = (counting.clone(), over.clone());
+            tokio::spawn(async move {
+                while !over.load(Ordering::Relaxed) {
+                    count(&lock, number.clone(), &name).await?;
+                    counting.send_modify(|counted| *counted += 1);
+                }
+                Outcome::Ok(())
+            })
+        })
+        .collect();
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    while lines.next_line().await?.is_some() {
+        let enough = *counted.borrow() + 10;
+        let so_far = *counted.wait_for(|counted| *counted >= enough).await?;
+        println!("counted {so_far}");
+    }
+    over.store(true, Ordering::Relaxed);
+    for task in tasks {
+        task.await??;
+    }
+    for locks in servers {
+        locks.close().await;
+    }
+    println!("done {}", *counted.borrow());
+    Ok(())
+}
+
+async fn count(lock: &MultiLock, mut number: MultiplexedConnection, name: &str) -> Outcome<()> {
+    let guard = lock.lock().await?;
+    let before: Option<u64> = redis::cmd("GET").arg(name).query_async(&mut number).await?;
+    tokio::time::sleep(MOMENT).await;
+    let after = before.unwrap_or(0) + 1;
+    let () = redis::cmd("SET").arg(name).arg(after).query_async(&mut number).await?;
+    guard.unlock().await?;
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! One of the stores, and what is owed to it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::turns::{Key, Turn, Turns, key};
+use crate::config;
+use crate::env::{BoxFuture, Env, Moment};
+use crate::error::Result;
+use crate::store::{Attempt, Claim, Released, Store};
+
+/// For how long a release that a node did not confirm is told it again: as long as a hold without a lease lives there at
+/// most. One with a longer lease stays on a server that was away for longer, and costs that server's vote until it ends.
+const OWED_FOR: Duration = config::WATCHDOG;
+
+/// How many releases may be owed to a node. More come together only while it is away, and then few of them stand there.
+const MOST_OWED: usize = 10_000;
+
+/// One of the stores, with what to call it in errors.
+pub(crate) struct Node {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) place: Arc<str>,
+    env: Arc<dyn Env>,
+    turns: Arc<Turns>,
+    owed: Mutex<Owed>,
+}
+
+/// Releases that it did not confirm.
+#[derive(Debug, Default)]
+struct Owed {
+    claims: HashMap<Key, (Claim, Moment)>,
+    paying: bool,
+}
+
+/// What a node said to a renewal. Nothing else is done about these holds there before this is dropped.
+pub(super) struct Renewed {
+    pub(super) answers: Vec<Result<bool>>,
+    pub(super) turns: Vec<Option<Turn>>,
+}
+
+impl Node {
+    pub(crate) fn new(store: Arc<dyn Store>, place: Arc<str>, env: Arc<dyn Env>) -> Arc<Node> {
+        let (turns, owed) = (Arc::default(), Mutex::default());
+        Arc::new(Node { store, place, env, turns, owed })
+    }
+
+    /// Takes the hold. Begun here: whatever is begun after it comes after it.
+    pub(super) fn acquire(self: &Arc<Node>, claim: &Claim) -> BoxFuture<'static, Result<Attempt>> {
+        // What is left of an earlier hold becomes part of this one.
+        self.owed().claims.remove(&key(claim));
+        let before = claim.heir_of.map(|owner| self.turns.join((claim.name.clone(), owner)));
+        let own = self.turns.join(key(claim));
+        let (node, claim) = (self.clone(), claim.clone());
+        Box::pin(async move {
+            let _before = match before {
+                Some(place) => place.turn().await,
+                None => None,
+            };
+            let _turn = own.turn().await;
+            node.store.acquire(&claim).await
+        })
+    }
+
+    /// Lets go of it. What is not confirmed stays owed.
+    pub(super) fn release(self: &Arc<Node>, claim: &Claim) -> BoxFuture<'static, Result<Released>> {
+        let place = self.turns.join(key(claim));
+        let (node, claim) = (self.clone(), claim.clone());
+        let mut debt = (claim.depth == 0).then(|| Debt(Some((node.clone(), claim.clone()))));
+        Box::pin(async move {
+            let _turn = place.turn().await;
+            let answer = node.store.release(&claim).await;
+            if !matches!(&answer, Err(e) if e.is_retryable())
+                && let Some(debt) = &mut debt
+            {
+                debt.0 = None;
+            }
+            answer
+        })
+    }
+
+    pub(super) fn renew(self: &Arc<Node>, claims: &[Claim]) -> BoxFuture<'static, Renewed> {
+        let places: Vec<_> = claims.iter().map(|claim| self.turns.join(key(claim))).collect();
+        let (node, claims) = (self.clone(), claims.to_vec());
+        Box::pin(async move {
+            let mut turns = Vec::with_capacity(places.len());
+            for place in places {
+                turns.push(place.turn().await);
+            }
+            let answers = node.store.renew(&claims).await;
+            Renewed { answers, turns }
+        })
+    }
+
+    /// Gives a hold back to a node that has lost it, in the background, and in the turn of the renewal that found out.
+    pub(super) fn heal(self: &Arc<Node>, claim: &Claim, turn: Option<Turn>) {
+        let claim = Claim { depth: 1, heir_of: None, ..claim.clone() };
+        let node = self.clone();
+        self.env.spawn(Box::pin(async move {
+            let _turn = turn;
+            drop(node.store.acquire(&claim).await);
+        }));
+    }
+
+    /// The node must still be told of this release.
+    pub(super) fn owe(self: &Arc<Node>, claim: Claim) {
+        let mut owed = self.owed();
+        if owed.claims.len() < MOST_OWED {
+            let until = self.env.now().after(OWED_FOR);
+            owed.claims.insert(key(&claim), (claim, until));
+        }
+        let begin = !std::mem::replace(&mut owed.paying, true);
+        drop(owed);
+        if begin {
+            let paying = Paying { node: self.clone(), done: false };
+            self.env.spawn_apart(Box::pin(pay(paying)));
+        }
+    }
+
+    fn owed(&self) -> MutexGuard<'_, Owed> {
+        self.owed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Owed {
+    /// One of the releases, whichever chance has it. When none is left, nobody pays any more.
+    fn any(&mut self, now: Moment, chance: u64) -> Option<Key> {
+        self.claims.retain(|_, (_, until)| *until > now);
+        let count = (self.claims.len() as u64).max(1);
+        let found = self.claims.keys().nth((chance % count) as usize).cloned();
+        self.paying = found.is_some();
+        found
+    }
+}
+
+/// A release that was begun. If it ends without being confirmed, however that comes, it is owed.
+struct Debt(Option<(Arc<Node>, Claim)>);
+
+impl Drop for Debt {
+    fn drop(&mut self) {
+        if let Some((node, claim)) = self.0.take() {
+            node.owe(claim);
+        }
+    }
+}
+
+/// Whoever pays. If it does not come to its end, the next debt finds somebody else.
+struct Paying {
+    node: Arc<Node>,
+    done: bool,
+}
+
+impl Drop for Paying {
+    fn drop(&mut self) {
+        if !self.done {
+            self.node.owed().paying = false;
+        }
+    }
+}
+
+/// Tells the node of releases until it knows of all.
+async fn pay(mut paying: Paying) {
+    let node = paying.node.clone();
+    let mut pause = config::RETRY_FIRST;
+    loop {
+        node.env.sleep_until(node.env.now().after(pause)).await;
+        let (now, chance) = (node.env.now(), node.env.random());
+        let Some(key) = node.owed().any(now, chance) else {
+            paying.done = true;
+            return;
+        };
+        let _turn = node.turns.join(key.clone()).turn().await;
+        // An acquisition that was begun meanwhile has taken it over.
+        let Some((claim, _)) = node.owed().claims.get(&key).cloned() else { continue };
+        match node.store.release(&claim).await {
+            Err(e) if e.is_retryable() => {
+                pause = (pause * 2).clamp(config::RETRY_FIRST, config::RETRY_LONGEST);
+            }
+            _ => {
+                node.owed().claims.remove(&key);
+                pause = Duration::ZERO;
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node").field("place", &self.place).field("store", &self.store).finish()
+    }
+}
