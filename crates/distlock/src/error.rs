@@ -30,6 +30,8 @@ struct Inner {
     message: String,
     lock: Option<(Kind, Arc<str>)>,
     source: Option<Arc<dyn StdError + Send + Sync>>,
+    /// What may have happened has been taken back.
+    undone: bool,
 }
 
 /// What sort of trouble it is. Contention, outage, loss and bad input never share a variant.
@@ -67,7 +69,8 @@ pub enum ErrorKind {
 impl Error {
     /// An error with a message that says what is wrong and what to do.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error(Arc::new(Inner { kind, message: message.into(), lock: None, source: None }))
+        let (message, lock, source) = (message.into(), None, None);
+        Error(Arc::new(Inner { kind, message, lock, source, undone: false }))
     }
 
     /// The same error with its cause.
@@ -81,6 +84,13 @@ impl Error {
     #[must_use]
     pub fn about(mut self, kind: Kind, name: &Arc<str>) -> Error {
         Arc::make_mut(&mut self.0).lock = Some((kind, name.clone()));
+        self
+    }
+
+    /// The same error, of a step that whoever reports it has taken back.
+    #[must_use]
+    pub(crate) fn undone(mut self) -> Error {
+        Arc::make_mut(&mut self.0).undone = true;
         self
     }
 
@@ -118,7 +128,7 @@ impl Error {
 
     /// Whether what was asked for may have happened all the same.
     pub(crate) fn is_in_doubt(&self) -> bool {
-        matches!(self.0.kind, ErrorKind::Indeterminate | ErrorKind::NoQuorum)
+        matches!(self.0.kind, ErrorKind::Indeterminate | ErrorKind::NoQuorum) && !self.0.undone
     }
 
     /// Whether the same call may succeed later without a change of code or configuration.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use uuid::Uuid;
 
@@ -159,32 +159,44 @@ impl Locks {
     }
 
     /// Ends every wait with `Closed`, releases what is still held, and waits until the store knows it. Guards that are still
-    /// out learn that they lost their lock.
+    /// out learn that they lost their lock. Every [`RedLock`](crate::RedLock) that this is a node of is closed with it.
     pub async fn close(&self) {
         self.engine.close().await;
+        let client = self.engine.client();
+        let with_this: Vec<Majority> = {
+            let known = majorities();
+            known.iter().filter(|(key, _)| key.contains(&client)).map(|(_, m)| m.clone()).collect()
+        };
+        for (engine, quorum) in with_this {
+            if let Some(engine) = engine.upgrade() {
+                engine.close().await;
+            }
+            if let Some(quorum) = quorum.upgrade() {
+                quorum.settle().await;
+            }
+        }
     }
 
     /// A majority of these as one. Everybody in this process who asks for the same nodes shares it: an owner's levels are
     /// counted there.
     pub(crate) fn majority_of(nodes: &[Locks]) -> Result<Locks> {
-        type Known = Mutex<HashMap<Vec<Uuid>, Weak<Engine>>>;
-        static KNOWN: OnceLock<Known> = OnceLock::new();
         check_nodes(nodes)?;
         let [first, ..] = nodes else { unreachable!("BUG: no nodes passed the check") };
         let mut key: Vec<Uuid> = nodes.iter().map(|node| node.engine.client()).collect();
         key.sort(); // in whatever order they are named
-        let mut known =
-            KNOWN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|_, engine| engine.strong_count() > 0);
-        let engine = known.get(&key).and_then(Weak::upgrade).unwrap_or_else(|| {
+        let mut known = majorities();
+        known.retain(|_, (engine, _)| engine.strong_count() > 0);
+        let engine = known.get(&key).and_then(|(engine, _)| engine.upgrade());
+        let engine = engine.unwrap_or_else(|| {
             let env = &first.engine.env;
-            let members = nodes.iter().map(|node| {
-                Node::new(node.engine.store.clone(), node.place.clone(), env.clone())
-            });
-            let store = Quorum::new(members.collect(), env.clone());
-            first.engine.over(store)
+            let members = nodes
+                .iter()
+                .map(|node| Node::new(node.engine.store.clone(), node.place.clone(), env.clone()));
+            let quorum = Quorum::new(members.collect(), env.clone());
+            let engine = first.engine.over(quorum.clone());
+            known.insert(key, (Arc::downgrade(&engine), Arc::downgrade(&quorum)));
+            engine
         });
-        known.insert(key, Arc::downgrade(&engine));
         let place = Arc::from(format!("a majority of {} servers", nodes.len()));
         Ok(Locks { engine, prefix: first.prefix.clone(), place })
     }
@@ -221,6 +233,14 @@ impl Locks {
             prefix => Arc::from(format!("{prefix}{name}")),
         })
     }
+}
+
+type Majority = (Weak<Engine>, Weak<Quorum>);
+
+/// The majorities in use, by the clients that they are made of.
+fn majorities() -> MutexGuard<'static, HashMap<Vec<Uuid>, Majority>> {
+    static KNOWN: OnceLock<Mutex<HashMap<Vec<Uuid>, Majority>>> = OnceLock::new();
+    KNOWN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The server of a place: its databases fail together, and this machine has several names.

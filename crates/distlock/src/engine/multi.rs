@@ -42,6 +42,12 @@ pub(crate) async fn acquire_all(parts: Vec<Part>, wait: Wait) -> Result<All> {
         Wait::For(wait) => env.now().after(wait),
         Wait::Forever => Moment::NEVER,
     };
+    if let [one] = &parts[..] {
+        return Ok(match take(one, wait).await? {
+            Some(hold) => All::Held(vec![hold]),
+            None => All::Busy(Box::new(parts.swap_remove(0))),
+        });
+    }
     let mut had: Vec<Option<Hold>> = parts.iter().map(|_| None).collect();
     let mut races = 0;
     under_one_owner(&mut parts);
@@ -191,7 +197,9 @@ pub(crate) async fn unlock_all(holds: Vec<Hold>) -> Result<()> {
     // One whose server is gone must not keep the others waiting.
     let mut answers: Vec<Option<Result<()>>> = work.iter().map(|_| None).collect();
     poll_fn(|cx| {
-        for (answer, work) in answers.iter_mut().zip(&mut work).filter(|(answer, _)| answer.is_none()) {
+        for (answer, work) in
+            answers.iter_mut().zip(&mut work).filter(|(answer, _)| answer.is_none())
+        {
             if let Poll::Ready(done) = Pin::new(work).poll(cx) {
                 *answer = Some(done);
             }

@@ -33,7 +33,7 @@ use crate::store::{Attempt, Claim, Listener, Released, Snapshot, Store, What};
 use ask::{Asked, ask};
 use listen::Ears;
 pub(crate) use node::Node;
-use node::Renewed;
+use node::{Renewed, Took};
 use votes::{Vote, Votes};
 
 /// After a tie the loser comes again after a while of at most this, by chance, so that those who tied do not tie again.
@@ -61,6 +61,14 @@ impl Quorum {
         Arc::new(Quorum { nodes: nodes.into(), env })
     }
 
+    /// Waits until every node knows of every release, if that is soon.
+    pub(crate) async fn settle(&self) {
+        let until = self.env.now().after(config::COMMAND_TIMEOUT);
+        while !self.nodes.iter().all(|node| node.is_settled()) && self.env.now() < until {
+            self.env.sleep_until(self.env.now().after(config::RETRY_FIRST)).await;
+        }
+    }
+
     /// One step at every node, until `enough` have answered.
     async fn each<T: Send + 'static>(
         &self,
@@ -72,45 +80,63 @@ impl Quorum {
 
     async fn acquire_everywhere(&self, claim: &Claim) -> Result<Attempt> {
         let sent = self.env.now();
-        let decided = |answers: &Answers<Attempt>| Votes::of(answers, took).decided().is_some();
-        let asked = self.each(|node| node.acquire(claim), decided).await;
-        let votes = Votes::of(&asked.answers, took);
+        let asked = self.each(|node| node.acquire(claim), |took| self.is_settled(took)).await;
+        let votes = count(&asked.answers);
         let valid = validity(claim.lease, self.env.now().since(sent)).is_some();
         if votes.decided() == Some(true) && valid {
-            self.tidy_up_after(claim, asked);
+            self.complete(claim, asked);
             return Ok(Attempt::Acquired { token: None });
         }
+        // What is still under way comes before what is begun now.
+        let answers: Vec<Option<Result<Attempt>>> =
+            asked.and_late(|_, took| drop(took)).into_iter().map(|t| t.map(|t| t.answer)).collect();
         // A re-entry or a hand-over that failed leaves the hold that it was about as it is.
-        if claim.depth == 1 && claim.heir_of.is_none() {
-            self.withdraw(claim, &asked.answers).await;
+        let fresh = claim.depth == 1 && claim.heir_of.is_none();
+        if fresh {
+            self.withdraw(claim, &answers).await;
             if votes.yes > 0 && votes.no > 0 {
                 let pause = Duration::from_nanos(self.env.random() % AFTER_A_TIE.as_nanos() as u64);
                 self.env.sleep_apart(self.env.now().after(pause)).await;
             }
         }
         // Busy if a majority never will, or if so many have answered that it may another time.
-        if votes.decided().is_none() && votes.yes + votes.no < votes.majority() {
-            return Err(self.no_quorum(&asked.answers, |attempt| match attempt {
-                Attempt::Acquired { .. } => "gave it".to_owned(),
-                Attempt::Busy { ttl } => format!("busy for {ttl:?}"),
-            }));
+        if votes.decided().is_some() || votes.yes + votes.no >= votes.majority() {
+            return Ok(Attempt::Busy { ttl: free_in(&answers, votes) });
         }
-        Ok(Attempt::Busy { ttl: free_in(&asked.answers, votes) })
+        let error = self.no_quorum(&answers, |attempt| match attempt {
+            Attempt::Acquired { .. } => "gave it".to_owned(),
+            Attempt::Busy { ttl } => format!("busy for {ttl:?}"),
+        });
+        Err(if fresh { error.undone() } else { error })
     }
 
-    /// Where a hand-over did not arrive, the hold of the one before it must go.
-    fn tidy_up_after(&self, claim: &Claim, asked: Asked<Result<Attempt>>) {
-        let Some(owner) = claim.heir_of else { return };
-        let before = Claim { owner, depth: 0, heir_of: None, ..claim.clone() };
-        let nodes = self.nodes.clone();
-        let tidy_up = move |at: usize, answer: Result<Attempt>| {
-            if answer.is_err() {
-                nodes[at].owe(before.clone());
+    /// Whether waiting for more answers is of no use: a majority has decided, or those who can be expected to answer have,
+    /// and it is a tie. (Those who tied would otherwise wait together for a node that is gone, each with its part in hand.)
+    fn is_settled(&self, answers: &[Option<Took>]) -> bool {
+        let votes = count(answers);
+        let expected =
+            |(node, answer): (&Arc<Node>, &Option<Took>)| answer.is_none() && !node.is_away();
+        votes.decided().is_some()
+            || votes.yes + votes.no >= votes.majority()
+                && !self.nodes.iter().zip(answers).any(expected)
+    }
+
+    /// A majority has given it. A node that was busy is asked again; where a hand-over did not arrive, the hold of the one
+    /// before it must go.
+    fn complete(&self, claim: &Claim, asked: Asked<Took>) {
+        let (nodes, claim) = (self.nodes.clone(), claim.clone());
+        let before =
+            claim.heir_of.map(|owner| Claim { owner, depth: 0, heir_of: None, ..claim.clone() });
+        let complete = move |at: usize, took: Took| match (took.answer, &before, took.turn) {
+            (Err(_), Some(before), _) => nodes[at].owe(before.clone()),
+            (Ok(Attempt::Busy { .. }), None, Some(turn)) if claim.depth == 1 => {
+                nodes[at].fill_up(&claim, turn);
             }
+            _ => {}
         };
-        let answers = asked.and_late(tidy_up.clone());
-        for (at, answer) in answers.into_iter().enumerate() {
-            answer.map(|answer| tidy_up(at, answer));
+        let answers = asked.and_late(complete.clone());
+        for (at, took) in answers.into_iter().enumerate() {
+            took.map(|took| complete(at, took));
         }
     }
 
@@ -200,7 +226,8 @@ impl Quorum {
         // the others are listened to as soon as they can be.
         let (ears, listener) = Ears::new(&self.env);
         let more = ears.clone();
-        let late = move |_: usize, ear: Result<Listener>| ear.into_iter().for_each(|ear| more.add(ear));
+        let late =
+            move |_: usize, ear: Result<Listener>| ear.into_iter().for_each(|ear| more.add(ear));
         asked.and_late(late).into_iter().flatten().flatten().for_each(|ear| ears.add(ear));
         Ok(listener)
     }
@@ -227,9 +254,15 @@ impl Quorum {
     }
 }
 
+fn count(answers: &[Option<Took>]) -> Votes {
+    let vote = |took: &Option<Took>| took.as_ref()?.answer.as_ref().ok().map(took_it);
+    Votes::count(answers.iter().map(vote))
+}
+
 /// One claim's answers among those of all claims.
 fn column(answers: &[Option<Renewed>], at: usize) -> Vec<Option<Result<bool>>> {
-    let one = |renewed: &Option<Renewed>| renewed.as_ref().and_then(|all| all.answers.get(at).cloned());
+    let one =
+        |renewed: &Option<Renewed>| renewed.as_ref().and_then(|all| all.answers.get(at).cloned());
     answers.iter().map(one).collect()
 }
 
@@ -247,7 +280,7 @@ fn free_in(answers: &Answers<Attempt>, votes: Votes) -> Duration {
     missing.checked_sub(1).and_then(|at| busy.get(at).copied()).unwrap_or_default()
 }
 
-fn took(attempt: &Attempt) -> Vote {
+fn took_it(attempt: &Attempt) -> Vote {
     match attempt {
         Attempt::Acquired { .. } => Vote::Yes,
         Attempt::Busy { .. } => Vote::No,

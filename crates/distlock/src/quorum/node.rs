@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,12 +12,17 @@ use crate::env::{BoxFuture, Env, Moment};
 use crate::error::Result;
 use crate::store::{Attempt, Claim, Released, Store};
 
-/// For how long a release that a node did not confirm is told it again: as long as a hold without a lease lives there at
-/// most. One with a longer lease stays on a server that was away for longer, and costs that server's vote until it ends.
+/// For how long a release that a node did not confirm is told it again at least: as long as a hold without a lease lives
+/// there at most. One with a longer lease stays on a server that was away for longer, and costs its vote until it ends.
 const OWED_FOR: Duration = config::WATCHDOG;
 
 /// How many releases may be owed to a node. More come together only while it is away, and then few of them stand there.
 const MOST_OWED: usize = 10_000;
+
+/// The first and the longest pause before a node that was busy is asked once more.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+/// See [`FIRST_PAUSE`].
+const LONGEST_PAUSE: Duration = Duration::from_millis(320);
 
 /// One of the stores, with what to call it in errors.
 pub(crate) struct Node {
@@ -25,6 +31,8 @@ pub(crate) struct Node {
     env: Arc<dyn Env>,
     turns: Arc<Turns>,
     owed: Mutex<Owed>,
+    /// The last step got no answer.
+    away: AtomicBool,
 }
 
 /// Releases that it did not confirm.
@@ -32,6 +40,12 @@ pub(crate) struct Node {
 struct Owed {
     claims: HashMap<Key, (Claim, Moment)>,
     paying: bool,
+}
+
+/// What a node said to an acquisition. Nothing else is done about this hold there before this is dropped.
+pub(super) struct Took {
+    pub(super) answer: Result<Attempt>,
+    pub(super) turn: Option<Turn>,
 }
 
 /// What a node said to a renewal. Nothing else is done about these holds there before this is dropped.
@@ -42,12 +56,23 @@ pub(super) struct Renewed {
 
 impl Node {
     pub(crate) fn new(store: Arc<dyn Store>, place: Arc<str>, env: Arc<dyn Env>) -> Arc<Node> {
-        let (turns, owed) = (Arc::default(), Mutex::default());
-        Arc::new(Node { store, place, env, turns, owed })
+        let (turns, owed, away) = (Arc::default(), Mutex::default(), AtomicBool::new(false));
+        Arc::new(Node { store, place, env, turns, owed, away })
+    }
+
+    /// Whether it is known not to answer, so that waiting for it would be in vain.
+    pub(super) fn is_away(&self) -> bool {
+        self.away.load(Ordering::Relaxed)
+    }
+
+    /// Takes note of whether it answered.
+    fn heard<T>(&self, answer: &Result<T>) {
+        let away = matches!(answer, Err(e) if e.is_retryable());
+        self.away.store(away, Ordering::Relaxed);
     }
 
     /// Takes the hold. Begun here: whatever is begun after it comes after it.
-    pub(super) fn acquire(self: &Arc<Node>, claim: &Claim) -> BoxFuture<'static, Result<Attempt>> {
+    pub(super) fn acquire(self: &Arc<Node>, claim: &Claim) -> BoxFuture<'static, Took> {
         // What is left of an earlier hold becomes part of this one.
         self.owed().claims.remove(&key(claim));
         let before = claim.heir_of.map(|owner| self.turns.join((claim.name.clone(), owner)));
@@ -58,8 +83,10 @@ impl Node {
                 Some(place) => place.turn().await,
                 None => None,
             };
-            let _turn = own.turn().await;
-            node.store.acquire(&claim).await
+            let turn = own.turn().await;
+            let answer = node.store.acquire(&claim).await;
+            node.heard(&answer);
+            Took { answer, turn }
         })
     }
 
@@ -71,6 +98,7 @@ impl Node {
         Box::pin(async move {
             let _turn = place.turn().await;
             let answer = node.store.release(&claim).await;
+            node.heard(&answer);
             if !matches!(&answer, Err(e) if e.is_retryable())
                 && let Some(debt) = &mut debt
             {
@@ -103,11 +131,30 @@ impl Node {
         }));
     }
 
+    /// Asks a node that was busy again, a few times: those who hold less than a majority let go soon, and a hold that stands
+    /// everywhere survives more. In the background, and until somebody wants to do something else about this hold.
+    pub(super) fn fill_up(self: &Arc<Node>, claim: &Claim, turn: Turn) {
+        let (node, claim) = (self.clone(), claim.clone());
+        self.env.spawn(Box::pin(async move {
+            let mut pause = FIRST_PAUSE;
+            while pause <= LONGEST_PAUSE {
+                node.env.sleep_until(node.env.now().after(pause)).await;
+                if turn.is_waited_for() {
+                    return;
+                }
+                match node.store.acquire(&claim).await {
+                    Ok(Attempt::Busy { .. }) => pause *= 2,
+                    _ => return,
+                }
+            }
+        }));
+    }
+
     /// The node must still be told of this release.
     pub(super) fn owe(self: &Arc<Node>, claim: Claim) {
         let mut owed = self.owed();
         if owed.claims.len() < MOST_OWED {
-            let until = self.env.now().after(OWED_FOR);
+            let until = self.env.now().after(claim.lease.max(OWED_FOR));
             owed.claims.insert(key(&claim), (claim, until));
         }
         let begin = !std::mem::replace(&mut owed.paying, true);
@@ -116,6 +163,11 @@ impl Node {
             let paying = Paying { node: self.clone(), done: false };
             self.env.spawn_apart(Box::pin(pay(paying)));
         }
+    }
+
+    /// Whether everything has been told and confirmed.
+    pub(super) fn is_settled(&self) -> bool {
+        self.turns.is_idle() && self.owed().claims.is_empty()
     }
 
     fn owed(&self) -> MutexGuard<'_, Owed> {
@@ -173,7 +225,9 @@ async fn pay(mut paying: Paying) {
         let _turn = node.turns.join(key.clone()).turn().await;
         // An acquisition that was begun meanwhile has taken it over.
         let Some((claim, _)) = node.owed().claims.get(&key).cloned() else { continue };
-        match node.store.release(&claim).await {
+        let answer = node.store.release(&claim).await;
+        node.heard(&answer);
+        match answer {
             Err(e) if e.is_retryable() => {
                 pause = (pause * 2).clamp(config::RETRY_FIRST, config::RETRY_LONGEST);
             }

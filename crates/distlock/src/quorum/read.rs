@@ -7,7 +7,7 @@ use super::votes::{Vote, Votes};
 use super::{Node, Quorum};
 use crate::env::BoxFuture;
 use crate::error::Result;
-use crate::store::{Snapshot, What};
+use crate::store::{Holder, Snapshot, What};
 
 impl Quorum {
     pub(super) async fn look_everywhere(
@@ -55,20 +55,23 @@ impl Quorum {
     }
 }
 
-/// What a majority of snapshots show: who holds it, and for how long at least.
+/// What a majority of snapshots show: who holds it, how often, and for how long at least.
 fn agreed(name: &str, seen: &[&Snapshot], majority: usize) -> Snapshot {
     let owners: BTreeSet<&str> =
         seen.iter().flat_map(|s| s.holders.iter()).map(|h| h.owner.as_str()).collect();
     for owner in owners {
-        let mut with = Vec::new();
+        let (mut depths, mut ttls) = (Vec::new(), Vec::new());
         for snapshot in seen {
             if let Some(holder) = snapshot.holders.iter().find(|h| h.owner == owner) {
-                with.push((snapshot.ttl.unwrap_or_default(), holder.clone()));
+                depths.push(holder.depth);
+                ttls.push(snapshot.ttl.unwrap_or_default());
             }
         }
-        with.sort_by_key(|(ttl, _)| std::cmp::Reverse(*ttl));
-        if let Some((ttl, holder)) = with.get(majority - 1) {
-            return Snapshot::held(name, vec![holder.clone()], *ttl);
+        // The most that a majority has.
+        depths.sort_by_key(|depth| std::cmp::Reverse(*depth));
+        ttls.sort_by_key(|ttl| std::cmp::Reverse(*ttl));
+        if let (Some(depth), Some(ttl)) = (depths.get(majority - 1), ttls.get(majority - 1)) {
+            return Snapshot::held(name, vec![Holder::new(owner, *depth)], *ttl);
         }
     }
     Snapshot::free(name)
@@ -77,18 +80,20 @@ fn agreed(name: &str, seen: &[&Snapshot], majority: usize) -> Snapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Holder;
     use std::time::Duration;
 
     #[test]
     fn a_minority_cannot_make_a_holder() {
         let ms = Duration::from_millis;
-        let held =
-            |owner: &str, ttl| Snapshot::held("k", vec![Holder::new(owner, 1)], ms(ttl));
+        let held = |owner: &str, ttl| Snapshot::held("k", vec![Holder::new(owner, 1)], ms(ttl));
         let (a, b, c) = (held("a", 5), held("a", 9), held("b", 7));
+        let deeper = Snapshot::held("k", vec![Holder::new("a", 2)], ms(1));
         let free = Snapshot::free("k");
         let seen = agreed("k", &[&a, &b, &c], 2);
         assert_eq!((seen.holders[0].owner.as_str(), seen.ttl), ("a", Some(ms(5))));
         assert!(!agreed("k", &[&a, &c, &free], 2).is_held());
+        // A level counts when a majority has it, whatever the times to live.
+        assert_eq!(agreed("k", &[&a, &b, &deeper], 2).holders[0].depth, 1);
+        assert_eq!(agreed("k", &[&deeper, &b, &deeper], 2).holders[0].depth, 2);
     }
 }

@@ -321,6 +321,61 @@ fn the_wait_is_for_a_majority_and_not_for_the_first_node() {
     });
 }
 
+/// A bare majority is soon a full one, so that it survives the next failure.
+#[test]
+fn a_node_that_was_busy_for_a_moment_gets_the_hold_as_well() {
+    paused(async {
+        let scene = Scene::new(3);
+        let (quorum, claim, other) = (scene.quorum(), scene.claim(LEASE), scene.claim(LEASE));
+        scene.nodes[1].acquire(&other).await.unwrap();
+        assert_eq!(quorum.acquire(&claim).await.unwrap(), Attempt::Acquired { token: None });
+        tokio::time::sleep(ms(20)).await;
+        assert_eq!(scene.known(&claim).await, [true, false, true]);
+        scene.nodes[1].release(&freed(&other)).await.unwrap();
+        tokio::time::sleep(ms(100)).await;
+        assert_eq!(scene.known(&claim).await, [true; 3]);
+        quorum.release(&freed(&claim)).await.unwrap();
+        assert_eq!(scene.holders().await, [const { None }; 3]);
+
+        // It does not outlive the release, and nothing waits for it.
+        scene.nodes[1].acquire(&other).await.unwrap();
+        quorum.acquire(&claim).await.unwrap();
+        let since = scene.env.now();
+        quorum.release(&freed(&claim)).await.unwrap();
+        assert_eq!(scene.env.now().since(since), ms(0));
+        scene.nodes[1].release(&freed(&other)).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(scene.holders().await, [const { None }; 3]);
+    });
+}
+
+/// Who ties does not wait for a node that is known to be gone, with its part in hand.
+#[test]
+fn a_tie_is_over_when_all_that_can_be_expected_to_answer_have() {
+    paused(async {
+        let scene = Scene::new(5);
+        let (quorum, claim) = (scene.quorum(), scene.claim(LEASE));
+        for node in &scene.nodes[..2] {
+            node.acquire(&scene.claim(LEASE)).await.unwrap();
+        }
+        let long = Duration::from_secs(5);
+        scene.nodes[4].be(Mood::Down);
+        quorum.acquire(&claim).await.unwrap();
+        scene.nodes[4].be(Mood::Slow(long)); // still not there
+        for _ in 0..3 {
+            let since = scene.env.now();
+            let answer = quorum.acquire(&claim).await.unwrap();
+            assert!(matches!(answer, Attempt::Busy { .. }), "{answer:?}");
+            assert!(scene.env.now().since(since) <= AFTER_A_TIE + ms(1), "it waited for the fifth");
+        }
+        // One that is only slow is waited for, and decides.
+        scene.nodes[4].be(Mood::Well);
+        tokio::time::sleep(long * 3).await;
+        scene.nodes[4].be(Mood::Slow(ms(200)));
+        assert_eq!(quorum.acquire(&claim).await.unwrap(), Attempt::Acquired { token: None });
+    });
+}
+
 /// Two of four can never be outvoted, whatever the others say.
 #[test]
 fn half_of_the_nodes_busy_is_busy_and_no_outage() {

@@ -1,7 +1,7 @@
 //! Whose turn it is.
 
-use std::collections::hash_map::{Entry, HashMap};
 use std::collections::VecDeque;
+use std::collections::hash_map::{Entry, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
@@ -42,6 +42,11 @@ impl Turns {
         }
     }
 
+    /// Whether nothing is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.lines().is_empty()
+    }
+
     fn lines(&self) -> MutexGuard<'_, HashMap<Key, VecDeque<oneshot::Sender<Turn>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -69,6 +74,13 @@ impl Place {
 pub(super) struct Turn {
     turns: Arc<Turns>,
     key: Key,
+}
+
+impl Turn {
+    /// Whether somebody stands behind it in the line.
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.turns.lines().get(&self.key).is_some_and(|line| !line.is_empty())
+    }
 }
 
 impl Drop for Turn {

@@ -24,11 +24,19 @@ pub(super) fn majority(nodes: usize) -> usize {
 
 impl Votes {
     pub(super) fn of<T>(answers: &[Option<Result<T>>], read: impl Fn(&T) -> Vote) -> Votes {
-        let mut votes = Votes { nodes: answers.len(), ..Votes::default() };
-        for answer in answers.iter().flatten().flatten() {
-            match read(answer) {
-                Vote::Yes => votes.yes += 1,
-                Vote::No => votes.no += 1,
+        let read = |answer: &Option<Result<T>>| answer.as_ref()?.as_ref().ok().map(&read);
+        Votes::count(answers.iter().map(read))
+    }
+
+    /// What each node said, if anything.
+    pub(super) fn count(said: impl Iterator<Item = Option<Vote>>) -> Votes {
+        let mut votes = Votes::default();
+        for vote in said {
+            votes.nodes += 1;
+            match vote {
+                Some(Vote::Yes) => votes.yes += 1,
+                Some(Vote::No) => votes.no += 1,
+                None => {}
             }
         }
         votes

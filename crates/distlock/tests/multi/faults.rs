@@ -78,7 +78,9 @@ async fn a_server_that_is_down_is_named_and_the_other_is_let_go() {
 async fn a_member_that_is_no_lock_is_named_and_the_others_are_let_go() {
     let two = Two::new().await;
     let locks = &two.here[0];
-    for (bad, make) in [("text", vec!["SET", "text", "x"]), ("data", vec!["HSET", "data", "x", "1"])] {
+    for (bad, make) in
+        [("text", vec!["SET", "text", "x"]), ("data", vec!["HSET", "data", "x", "1"])]
+    {
         two.servers[0].cli(&make).await;
         for names in [["a", bad, "z"], ["z", bad, "a"]] {
             let error = locks.multi(names).lock().await.expect_err("one is no lock");

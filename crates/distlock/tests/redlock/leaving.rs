@@ -101,7 +101,8 @@ mod a_request_dropped_anywhere {
 /// A guard dropped right before its runtime ends is released all the same, everywhere.
 #[test]
 fn a_guard_dropped_with_its_runtime_leaves_no_key_on_any_node() {
-    let build = || tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let build =
+        || tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let outer = build();
     let servers = outer.block_on(servers(3));
     for _ in 0..5 {

@@ -76,6 +76,7 @@ promises_of_a_majority! {
     a_lease_ends
     the_watchdog_keeps_it
     force_frees_every_node
+    closing_a_node_closes_the_majority
     a_minority_in_other_hands_does_not_matter
     a_crowd_never_meets
 }

@@ -293,7 +293,9 @@ async fn nodes_that_are_one_server_are_refused() {
     let other = Locks::connect(&servers[1].url()).await.expect("a connection");
     for url in &same {
         let again = Locks::connect(url).await.expect("a connection");
-        for nodes in [[first.clone(), again.clone(), other.clone()], [other.clone(), again, first.clone()]] {
+        for nodes in
+            [[first.clone(), again.clone(), other.clone()], [other.clone(), again, first.clone()]]
+        {
             let lock = RedLock::new("k", &nodes);
             for error in [
                 lock.lock().await.expect_err("two are one"),

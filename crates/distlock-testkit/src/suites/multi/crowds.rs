@@ -83,7 +83,10 @@ async fn both_get_on_for(field: Field, time: Duration) {
     all(tasks).await;
     let counts: Vec<u64> = counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
     assert_eq!(section.entries(), counts.iter().sum::<u64>());
-    assert!(counts.iter().all(|count| *count >= 3 * time.as_secs()), "somebody starved: {counts:?}");
+    assert!(
+        counts.iter().all(|count| *count >= 3 * time.as_secs()),
+        "somebody starved: {counts:?}"
+    );
 }
 
 /// Overlapping pairs: everybody shares a member with everybody else, and all get on.

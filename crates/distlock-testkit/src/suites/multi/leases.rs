@@ -26,8 +26,7 @@ pub async fn a_lease_ends_for_all(field: Field) {
 
 /// Redisson: testRenewExpiration (FasterMultiLock): without a lease the watchdog keeps every member.
 pub async fn the_watchdog_keeps_all(field: Field) {
-    let (here, elsewhere) =
-        (field.process_with_watchdog(secs(1)).await, field.process().await);
+    let (here, elsewhere) = (field.process_with_watchdog(secs(1)).await, field.process().await);
     let guard = here.all().lock().await.expect("all are free");
     let since = Instant::now();
     while since.elapsed() < ms(2500) {

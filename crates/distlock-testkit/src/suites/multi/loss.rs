@@ -32,8 +32,7 @@ pub async fn force_on_one_member_loses_the_guard(field: Field) {
 
 /// Taken away from elsewhere it is noticed with the next renewal, and work under it stops.
 pub async fn force_from_elsewhere_stops_the_work(field: Field) {
-    let (here, elsewhere) =
-        (field.process_with_watchdog(secs(3)).await, field.process().await);
+    let (here, elsewhere) = (field.process_with_watchdog(secs(3)).await, field.process().await);
     let guard = here.all().lock().await.expect("all are free");
     let last = field.size() - 1;
     assert!(elsewhere.member(last).force_unlock().await.expect("the store answers"));

@@ -126,6 +126,23 @@ pub async fn force_frees_every_node(nodes: Nodes) {
     next.unlock().await.expect("it was held");
 }
 
+/// Closing one of the nodes closes the whole: waits end, and what is held is released everywhere.
+pub async fn closing_a_node_closes_the_majority(nodes: Nodes) {
+    let (here, elsewhere) = (nodes.process().await, nodes.process().await);
+    let guard = here.lock.lock().lease(HOUR).await.expect("it is free");
+    let waiter = tokio::spawn(here.lock.lock().into_future());
+    tokio::task::yield_now().await;
+    here.nodes[nodes.size() - 1].close().await;
+    assert_eq!(elsewhere.known(guard.owner()).await, 0, "it is told before closing ends");
+    assert!(guard.is_lost());
+    let ended = timeout(secs(10), waiter).await.expect("the wait ends").expect("no panic");
+    assert_eq!(ended.expect_err("it is closed").kind(), ErrorKind::Closed);
+    let error = here.lock.try_lock().await.expect_err("it is closed");
+    assert_eq!(error.kind(), ErrorKind::Closed);
+    let other = elsewhere.lock.try_lock().await.expect("the stores answer");
+    other.expect("it is free").unlock().await.expect("it was held");
+}
+
 /// A minority that somebody else holds does not matter; a majority does, and is waited for.
 pub async fn a_minority_in_other_hands_does_not_matter(nodes: Nodes) {
     let (here, elsewhere) = (nodes.process().await, nodes.process().await);

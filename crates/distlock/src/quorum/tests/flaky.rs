@@ -89,9 +89,8 @@ impl Store for Flaky {
 
     fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<bool>>> {
         Box::pin(async move {
-            let renewed = self.step(move |memory| {
-                Box::pin(async move { Ok(memory.renew(claims).await) })
-            });
+            let renewed =
+                self.step(move |memory| Box::pin(async move { Ok(memory.renew(claims).await) }));
             renewed.await.unwrap_or_else(|e| vec![Err(e); claims.len()])
         })
     }

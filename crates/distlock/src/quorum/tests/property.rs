@@ -15,14 +15,29 @@ const BRIEF: Duration = Duration::from_millis(400);
 #[derive(Clone, Debug)]
 enum Step {
     /// These ask at the same time.
-    Acquire { who: Vec<usize>, lease: Duration },
+    Acquire {
+        who: Vec<usize>,
+        lease: Duration,
+    },
     /// This one asks, leaves after so many polls, and gives back what it may have got.
-    Leave { who: usize, polls: usize },
-    Release { who: usize },
-    Renew { who: usize },
-    Mood { node: usize, mood: Mood },
+    Leave {
+        who: usize,
+        polls: usize,
+    },
+    Release {
+        who: usize,
+    },
+    Renew {
+        who: usize,
+    },
+    Mood {
+        node: usize,
+        mood: Mood,
+    },
     /// The node loses its memory, if every holder keeps a majority.
-    Forget { node: usize },
+    Forget {
+        node: usize,
+    },
     Wait(Duration),
 }
 

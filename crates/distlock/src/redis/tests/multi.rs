@@ -66,11 +66,7 @@ async fn fenced_ones_get_tokens_as_they_do_alone() {
         let server = RealServer::builder(flavor).start().await;
         let store = connect(&server.url()).await.unwrap();
         let me = owner();
-        let wanted = [
-            fenced(claim("a", me, 1)),
-            claim("b", me, 1),
-            fenced(claim("x{t}c", me, 1)),
-        ];
+        let wanted = [fenced(claim("a", me, 1)), claim("b", me, 1), fenced(claim("x{t}c", me, 1))];
         let mut last = [0; 2];
         for _ in 0..3 {
             let Together::Acquired(tokens) = store.acquire_all(&wanted).await.unwrap() else {
@@ -86,7 +82,11 @@ async fn fenced_ones_get_tokens_as_they_do_alone() {
             }
         }
         let counters = server.keys("redisson_lock_token:*").await;
-        assert_eq!(counters, ["redisson_lock_token:x{t}c", "redisson_lock_token:{a}"], "{flavor:?}");
+        assert_eq!(
+            counters,
+            ["redisson_lock_token:x{t}c", "redisson_lock_token:{a}"],
+            "{flavor:?}"
+        );
         // None is counted if one is busy.
         let before: String = server.ask(&["GET", "redisson_lock_token:{a}"]).await;
         let theirs = claims(&["a", "b"], owner()).into_iter().map(fenced).collect::<Vec<_>>();
