@@ -1,5 +1,6 @@
 //! Pauses between attempts.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 /// How long a waiter that polls pauses between two attempts; for [`Spin`](crate::Spin) and [`Simple`](crate::Simple).
@@ -14,9 +15,10 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    first: Duration,
-    longest: Duration,
-    factor: u32,
+    /// In microseconds: every waiter has one of these.
+    first: u32,
+    longest: u32,
+    factor: NonZeroU32,
 }
 
 /// Shorter pauses would keep a server busy with a single waiter.
@@ -26,28 +28,31 @@ impl Backoff {
     /// Begins with `first` and multiplies by `factor` after each attempt that failed, up to `longest`. A pause is
     /// lengthened at random by up to a millisecond per failure, so that waiters do not come in step.
     pub fn exponential(first: Duration, longest: Duration, factor: u32) -> Backoff {
-        Backoff {
-            first: first.max(SHORTEST),
-            longest: longest.max(SHORTEST),
-            factor: factor.max(1),
-        }
+        let factor = NonZeroU32::new(factor).unwrap_or(NonZeroU32::MIN);
+        Backoff { first: micros(first), longest: micros(longest), factor }
     }
 
     /// Always the same.
     pub fn constant(pause: Duration) -> Backoff {
-        Backoff { first: pause.max(SHORTEST), longest: pause.max(SHORTEST), factor: 1 }
+        Backoff::exponential(pause, pause, 1)
     }
 
     /// The pause after so many attempts that failed, at least one.
     pub(crate) fn pause(&self, failures: u32, random: u64) -> Duration {
-        if self.factor == 1 {
-            return self.first;
+        if self.factor == NonZeroU32::MIN {
+            return Duration::from_micros(self.first.into());
         }
         let failures = failures.max(1);
-        let grown = self.factor.checked_pow(failures - 1).and_then(|by| self.first.checked_mul(by));
-        let jitter = Duration::from_micros(random % (u64::from(failures) * 1000));
-        grown.unwrap_or(self.longest).saturating_add(jitter).min(self.longest)
+        let grown = self.factor.checked_pow(failures - 1);
+        let grown = grown.and_then(|by| self.first.checked_mul(by.get())).unwrap_or(self.longest);
+        let jitter = random % (u64::from(failures) * 1000);
+        Duration::from_micros((u64::from(grown) + jitter).min(self.longest.into()))
     }
+}
+
+/// Not shorter than [`SHORTEST`], and not longer than an hour or so, which is as long as it can be kept.
+fn micros(pause: Duration) -> u32 {
+    u32::try_from(pause.max(SHORTEST).as_micros()).unwrap_or(u32::MAX)
 }
 
 /// Redisson's: 1 ms, doubled up to 128 ms.

@@ -31,7 +31,7 @@ impl Shards {
 #[derive(Debug)]
 enum Named {
     One(Arc<Lane>),
-    Many(Vec<Arc<Lane>>),
+    Many(Box<Vec<Arc<Lane>>>),
 }
 
 impl Named {
@@ -48,7 +48,7 @@ impl Named {
 
     fn with(self, lane: Arc<Lane>) -> Named {
         match self {
-            Named::One(first) => Named::Many(vec![first, lane]),
+            Named::One(first) => Named::Many(Box::new(vec![first, lane])),
             Named::Many(mut lanes) => {
                 lanes.push(lane);
                 Named::Many(lanes)
