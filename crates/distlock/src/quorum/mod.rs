@@ -114,11 +114,14 @@ impl Quorum {
     /// and it is a tie. (Those who tied would otherwise wait together for a node that is gone, each with its part in hand.)
     fn is_settled(&self, answers: &[Option<Took>]) -> bool {
         let votes = count(answers);
-        let expected =
-            |(node, answer): (&Arc<Node>, &Option<Took>)| answer.is_none() && !node.is_away();
         votes.decided().is_some()
-            || votes.yes + votes.no >= votes.majority()
-                && !self.nodes.iter().zip(answers).any(expected)
+            || votes.yes + votes.no >= votes.majority() && !self.expects_more(answers)
+    }
+
+    /// Whether a node that is not known to be away has not answered yet.
+    fn expects_more<T>(&self, answers: &[Option<T>]) -> bool {
+        let mut nodes = self.nodes.iter().zip(answers);
+        nodes.any(|(node, answer)| answer.is_none() && !node.is_away())
     }
 
     /// A majority has given it. A node that was busy is asked again; where a hand-over did not arrive, the hold of the one
@@ -136,7 +139,9 @@ impl Quorum {
         };
         let answers = asked.and_late(complete.clone());
         for (at, took) in answers.into_iter().enumerate() {
-            took.map(|took| complete(at, took));
+            if let Some(took) = took {
+                complete(at, took);
+            }
         }
     }
 
@@ -175,6 +180,12 @@ impl Quorum {
         }
     }
 
+    /// What a node does not confirm it is told again, so nobody has to do that from here.
+    async fn forget_everywhere(&self, claim: &Claim) {
+        let enough = |answers: &Answers<Released>| !self.expects_more(answers);
+        drop(self.each(|node| node.release(claim), enough).await);
+    }
+
     async fn renew_everywhere(&self, claims: &[Claim]) -> Vec<Result<bool>> {
         let decided = |answers: &[Option<Renewed>]| {
             (0..claims.len()).all(|at| Votes::of(&column(answers, at), kept).decided().is_some())
@@ -206,7 +217,9 @@ impl Quorum {
         };
         let answers = asked.and_late(heal.clone());
         for (at, answer) in answers.into_iter().enumerate() {
-            answer.map(|renewed| heal(at, renewed));
+            if let Some(renewed) = answer {
+                heal(at, renewed);
+            }
         }
         verdicts
     }
@@ -313,6 +326,13 @@ impl Store for Quorum {
 
     fn release<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Released>> {
         Box::pin(self.release_everywhere(claim))
+    }
+
+    fn give_up<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            self.forget_everywhere(claim).await;
+            Ok(())
+        })
     }
 
     fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<bool>>> {

@@ -218,6 +218,22 @@ fn a_node_that_was_away_is_told_of_the_release_when_it_is_back() {
     });
 }
 
+/// Whoever has left need not be waited for by the next.
+#[test]
+fn giving_up_ends_also_when_nobody_can_be_told_and_they_are_told_later() {
+    paused(async {
+        let scene = Scene::new(3);
+        let (quorum, claim) = (scene.quorum(), scene.claim(LEASE));
+        quorum.acquire(&claim).await.unwrap();
+        scene.nodes.iter().for_each(|node| node.be(Mood::Down));
+        quorum.give_up(&freed(&claim)).await.unwrap();
+        assert_eq!(scene.known(&claim).await, [true; 3]);
+        scene.nodes.iter().for_each(|node| node.be(Mood::Well));
+        quorum.settle().await;
+        assert_eq!(scene.known(&claim).await, [false; 3]);
+    });
+}
+
 /// redsync#147, redsync#149.
 #[test]
 fn a_node_that_lost_its_memory_gets_the_hold_back_with_the_next_renewal() {
