@@ -139,7 +139,9 @@ impl Quorum {
         };
         let answers = asked.and_late(complete.clone());
         for (at, took) in answers.into_iter().enumerate() {
-            took.map(|took| complete(at, took));
+            if let Some(took) = took {
+                complete(at, took);
+            }
         }
     }
 
@@ -215,7 +217,9 @@ impl Quorum {
         };
         let answers = asked.and_late(heal.clone());
         for (at, answer) in answers.into_iter().enumerate() {
-            answer.map(|renewed| heal(at, renewed));
+            if let Some(renewed) = answer {
+                heal(at, renewed);
+            }
         }
         verdicts
     }

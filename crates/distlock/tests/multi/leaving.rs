@@ -70,8 +70,8 @@ async fn an_uncontended_acquisition(field: Field) {
     let (here, elsewhere) = (field.process().await, field.process().await);
     let all = here.all();
     let owner = here.store(0).owner();
-    let requests: [fn(&MultiLock) -> distlock::Acquire<MultiGuard, distlock::Must>; 2] =
-        [|all| all.lock().lease(HOUR), |all| all.lock().wait(HOUR)];
+    type Request = fn(&MultiLock) -> distlock::Acquire<MultiGuard, distlock::Must>;
+    let requests: [Request; 2] = [|all| all.lock().lease(HOUR), |all| all.lock().wait(HOUR)];
     for request in requests {
         let prepare = async || (request(&all).into_future(), ());
         sweep("lock", &elsewhere, prepare, async |()| ()).await;

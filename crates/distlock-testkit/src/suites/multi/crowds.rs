@@ -122,8 +122,8 @@ pub async fn those_who_want_one_and_those_who_want_all_all_get_on(field: Field) 
     let sections: Vec<Arc<Section>> = (0..field.size()).map(|_| Section::new()).collect();
     let mut tasks = JoinSet::new();
     let rounds = 8;
-    for at in 0..field.size() {
-        let (process, section) = (field.process().await, sections[at].clone());
+    for (at, section) in sections.iter().enumerate() {
+        let (process, section) = (field.process().await, section.clone());
         tasks.spawn(async move {
             for _ in 0..rounds {
                 let guard = process.member(at).lock().await.expect("it gets free");
