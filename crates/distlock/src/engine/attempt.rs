@@ -172,7 +172,9 @@ fn seat(
         state.welcome(ask.owner);
     }
     state.on_the_wire(ask.owner, 1, expires);
-    state.wire_what = Some(what);
+    if let What::LeasedPermits { count, .. } = what {
+        state.wire_permits = count;
+    }
     state.burst = 0;
     state.burst_since = Some(engine.env.now());
     state.next_pass = None;

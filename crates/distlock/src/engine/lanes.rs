@@ -31,14 +31,18 @@ impl Shards {
 #[derive(Debug)]
 enum Named {
     One(Arc<Lane>),
-    Many(Box<Vec<Arc<Lane>>>),
+    Many(Box<Several>),
 }
+
+/// In a box, so that the many that are one stay small.
+#[derive(Debug)]
+struct Several(Vec<Arc<Lane>>);
 
 impl Named {
     fn lanes(&self) -> &[Arc<Lane>] {
         match self {
             Named::One(lane) => std::slice::from_ref(lane),
-            Named::Many(lanes) => lanes,
+            Named::Many(several) => &several.0,
         }
     }
 
@@ -48,10 +52,10 @@ impl Named {
 
     fn with(self, lane: Arc<Lane>) -> Named {
         match self {
-            Named::One(first) => Named::Many(Box::new(vec![first, lane])),
-            Named::Many(mut lanes) => {
-                lanes.push(lane);
-                Named::Many(lanes)
+            Named::One(first) => Named::Many(Box::new(Several(vec![first, lane]))),
+            Named::Many(mut several) => {
+                several.0.push(lane);
+                Named::Many(several)
             }
         }
     }
@@ -59,11 +63,16 @@ impl Named {
     fn without(self, gone: &Arc<Lane>) -> Option<Named> {
         match self {
             Named::One(lane) => (!Arc::ptr_eq(&lane, gone)).then_some(Named::One(lane)),
-            Named::Many(mut lanes) => {
+            Named::Many(mut several) => {
+                let lanes = &mut several.0;
                 if let Some(at) = lanes.iter().position(|lane| Arc::ptr_eq(lane, gone)) {
                     lanes.swap_remove(at);
                 }
-                if lanes.len() > 1 { Some(Named::Many(lanes)) } else { lanes.pop().map(Named::One) }
+                if lanes.len() > 1 {
+                    Some(Named::Many(several))
+                } else {
+                    lanes.pop().map(Named::One)
+                }
             }
         }
     }

@@ -20,6 +20,22 @@ pub(super) enum Class {
     Latch,
 }
 
+impl Class {
+    /// What a hold in a lane of this class is, as far as letting go of it needs to know.
+    pub(super) fn what(self, permits: u32) -> What {
+        match self {
+            Class::Hold => What::Exclusive,
+            Class::Fair => What::Fair { patience: None },
+            Class::Simple => What::Simple,
+            Class::Read => What::Read,
+            Class::Write => What::Write { waits: false },
+            Class::Permits => What::Permits { count: permits, initial: None },
+            Class::Leased => What::LeasedPermits { count: permits, initial: None },
+            Class::Latch => What::LatchOpen,
+        }
+    }
+}
+
 /// Which lane of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spot {

@@ -92,7 +92,7 @@ impl Drop for Stepping {
 #[derive(Debug)]
 pub(super) enum Work {
     /// Nobody of this process holds it any more.
-    Free { owner: Owner, until: Moment, what: What },
+    Free { owner: Owner, until: Moment, permits: u32 },
     /// A re-entry was undone.
     Shrink { tenure: Arc<Tenure>, depth: u32 },
     /// It passed to another owner of this process.
@@ -115,8 +115,8 @@ impl LaneState {
         let until = self.wire_until.unwrap_or(Moment::NEVER);
         match &self.seat {
             None => {
-                let what = self.wire_what.unwrap_or(What::Exclusive);
-                Some(Work::Free { owner, until, what })
+                let permits = self.wire_permits;
+                Some(Work::Free { owner, until, permits })
             }
             Some(seat) if seat.tenure.owner != owner => {
                 Some(Work::Pass { from: owner, heir: seat.tenure.clone(), until })
@@ -146,8 +146,8 @@ pub(super) async fn tell(stepping: Stepping) {
     let (engine, lane) = (&stepping.engine, &stepping.lane);
     while let Some((work, receipts)) = take_work(lane) {
         match work {
-            Work::Free { owner, until, what } => {
-                let claim = last_step(&lane.name, what, owner);
+            Work::Free { owner, until, permits } => {
+                let claim = last_step(&lane.name, lane.what(permits), owner);
                 free(engine, lane, Leave::Release(claim), until, receipts).await;
             }
             Work::Shrink { tenure, depth } => shrink(engine, &tenure, depth, receipts).await,

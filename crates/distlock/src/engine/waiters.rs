@@ -105,7 +105,8 @@ pub(super) struct LaneState {
     /// The owner and depth that the store was last known to have for this process, and until when at least.
     pub(super) wire: Option<(Owner, u32)>,
     pub(super) wire_until: Option<Moment>,
-    pub(super) wire_what: Option<What>,
+    /// How many permits it is, if they have ids.
+    pub(super) wire_permits: u32,
     /// How many releases of lanes that are counted here are on their way.
     pub(super) releasing: u32,
     pub(super) stepping: Option<Step>,
@@ -250,6 +251,11 @@ impl Lane {
         let (class, own, users) = (spot.class, spot.own.map(Box::new), AtomicUsize::new(0));
         let (state, changed) = (Mutex::default(), Notify::new());
         Lane { name, class, own, counted, home, users, state, changed }
+    }
+
+    /// What a hold in this lane is, as far as letting go of it needs to know.
+    pub(super) fn what(&self, permits: u32) -> What {
+        self.class.what(permits)
     }
 
     pub(super) fn is_at(&self, spot: Spot) -> bool {

@@ -123,7 +123,10 @@ fn a_minority_that_fails_does_not_matter() {
             assert_eq!(answer, Attempt::Acquired { token: None }, "{mood:?}");
             let other = scene.quorum().acquire(&scene.claim(LEASE)).await.unwrap();
             assert!(matches!(other, Attempt::Busy { .. }), "{mood:?}: {other:?}");
-            assert!(quorum.renew(&[claim.clone()]).await.remove(0).unwrap(), "{mood:?}");
+            assert!(
+                quorum.renew(std::slice::from_ref(&claim)).await.remove(0).unwrap(),
+                "{mood:?}"
+            );
             assert_eq!(scene.env.now().since(since), ms(0), "{mood:?}: somebody waited for them");
             let released = quorum.release(&freed(&claim)).await.unwrap();
             assert_eq!(released, Released::Freed { heard_by: 0 }, "{mood:?}");
@@ -249,12 +252,12 @@ fn a_node_that_lost_its_memory_gets_the_hold_back_with_the_next_renewal() {
             assert!(matches!(other, Attempt::Busy { .. }), "{other:?}");
             tokio::time::sleep(ms(500)).await;
             assert_eq!(scene.known(&claim).await, [true, false, true]);
-            assert!(quorum.renew(&[claim.clone()]).await.remove(0).unwrap());
+            assert!(quorum.renew(std::slice::from_ref(&claim)).await.remove(0).unwrap());
             tokio::time::sleep(ms(500)).await;
             assert_eq!(scene.known(&claim).await, [true; 3], "{mood:?}");
             // And what heals does not outlive the release.
             scene.nodes[1].forget();
-            assert!(quorum.renew(&[claim.clone()]).await.remove(0).unwrap());
+            assert!(quorum.renew(std::slice::from_ref(&claim)).await.remove(0).unwrap());
             quorum.release(&freed(&claim)).await.unwrap();
             tokio::time::sleep(Duration::from_secs(1)).await;
             assert_eq!(scene.holders().await, [const { None }; 3], "{mood:?}");
@@ -270,7 +273,7 @@ fn a_hold_that_a_majority_has_lost_is_lost_and_not_healed() {
         quorum.acquire(&claim).await.unwrap();
         scene.nodes[0].forget();
         scene.nodes[2].forget();
-        assert!(!quorum.renew(&[claim.clone()]).await.remove(0).unwrap());
+        assert!(!quorum.renew(std::slice::from_ref(&claim)).await.remove(0).unwrap());
         tokio::time::sleep(ms(100)).await;
         assert_eq!(scene.known(&claim).await, [false, true, false]);
     });
@@ -290,7 +293,7 @@ fn a_hand_over_leaves_nothing_of_the_one_before() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(scene.known(&first).await, [false; 3]);
         assert_eq!(scene.known(&heir).await, [true, true, false]);
-        assert!(quorum.renew(&[heir.clone()]).await.remove(0).unwrap());
+        assert!(quorum.renew(std::slice::from_ref(&heir)).await.remove(0).unwrap());
         tokio::time::sleep(ms(1)).await;
         assert_eq!(scene.known(&heir).await, [true; 3]);
     });
