@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 use crate::servers::{self, Servers};
 use crate::tally::Tally;
 
+/// How many tests of one program run at once.
+const THREADS: &str = "RUST_TEST_THREADS";
+
 /// Every test there is.
 pub(crate) fn test(args: &[String]) -> Result<ExitCode, String> {
     let servers = servers::ensure(&target_dir())?;
@@ -24,6 +27,11 @@ pub(crate) fn test(args: &[String]) -> Result<ExitCode, String> {
         command.args(["--", "--skip", "redis::tests"]);
     }
     command.envs(servers.variables());
+    if env::var_os(THREADS).is_none() {
+        // Most tests wait for time to pass, so more of them than there are cores can go on at once.
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        command.env(THREADS, (4 * cores).to_string());
+    }
     let (status, tally) = tee(command)?;
     conclude(&servers, status, &tally);
     Ok(exit_code(status))
