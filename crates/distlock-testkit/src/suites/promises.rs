@@ -98,3 +98,26 @@ macro_rules! server_promises {
         }
     };
 }
+
+/// Has a cluster keep these promises, with each way to call out releases; the tests are called `kind::suite::promise::way`.
+#[macro_export]
+macro_rules! cluster_promises {
+    ($kind:ident::$suite:ident: $($promise:ident)*) => {
+        mod $suite {
+            $(mod $promise {
+                use $crate::Flavor;
+                use $crate::suites::{Site, stand, $kind::$suite::$promise};
+
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn sharded() {
+                    stand(Site::Cluster(Flavor::Redis, "sharded"), $promise).await;
+                }
+
+                #[tokio::test]
+                async fn classic() {
+                    stand(Site::Cluster(Flavor::Redis, "classic"), $promise).await;
+                }
+            })*
+        }
+    };
+}

@@ -12,6 +12,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{RedisResult, RedisWrite, ToRedisArgs};
 
 use super::registry::Plan;
+#[cfg(feature = "cluster")]
+use super::sharded;
 use super::{Ear, Shared};
 use crate::config;
 use crate::env::BoxFuture;
@@ -77,6 +79,10 @@ async fn keep_connected(shared: &Arc<Shared>) {
             Err(why) => why,
         };
         tracing::debug!(target: "distlock", error = %why, "subscriptions are down");
+        #[cfg(feature = "cluster")]
+        if let Some(membership) = &shared.membership {
+            membership.doubt.raise();
+        }
         {
             let mut registry = shared.registry();
             registry.failure = Some(why);
@@ -122,6 +128,8 @@ enum Turn {
     Answered(What, RedisResult<()>),
     Changed,
     Silence,
+    #[cfg(feature = "cluster")]
+    Resume,
 }
 
 impl<'a> Service<'a> {
@@ -135,6 +143,8 @@ impl<'a> Service<'a> {
         let shared = self.shared;
         shared.hear();
         let mut silence: Option<BoxFuture<'static, ()>> = None;
+        #[cfg(feature = "cluster")]
+        let mut later: Option<BoxFuture<'static, ()>> = None;
         loop {
             let plan = shared.registry().plan();
             self.ask(plan);
@@ -144,6 +154,11 @@ impl<'a> Service<'a> {
             } else if silence.is_none() {
                 silence = Some(shared.dial.env.sleep_until(shared.last_heard().after(SILENCE)));
             }
+            #[cfg(feature = "cluster")]
+            if later.is_none() && shared.registry().has_put_off() {
+                let at = shared.dial.env.now().after(sharded::PUT_OFF);
+                later = Some(shared.dial.env.sleep_until(at));
+            }
             let mut changed = pin!(shared.changed.notified());
             let turn = poll_fn(|cx| {
                 if let Poll::Ready(turn) = self.poll(cx) {
@@ -151,6 +166,12 @@ impl<'a> Service<'a> {
                 }
                 if changed.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(Turn::Changed);
+                }
+                #[cfg(feature = "cluster")]
+                if let Some(later) = &mut later
+                    && later.as_mut().poll(cx).is_ready()
+                {
+                    return Poll::Ready(Turn::Resume);
                 }
                 match &mut silence {
                     Some(silence) => silence.as_mut().poll(cx).map(|()| Turn::Silence),
@@ -169,6 +190,11 @@ impl<'a> Service<'a> {
                     }
                 }
                 Turn::Changed => {}
+                #[cfg(feature = "cluster")]
+                Turn::Resume => {
+                    later = None;
+                    shared.registry().resume();
+                }
                 Turn::Silence => {
                     silence = None;
                     if shared.dial.env.now() >= shared.last_heard().after(SILENCE) {
@@ -192,8 +218,7 @@ impl<'a> Service<'a> {
 
     fn ask(&mut self, plan: Plan) {
         for names in plan.leave.chunks(CHUNK) {
-            let (mut connection, names) = (self.connection.clone(), Names(names.into()));
-            let answer = Box::pin(async move { connection.unsubscribe(names).await });
+            let answer = self.leave(names.into());
             self.asked.push(Asked { what: What::Leave, answer });
         }
         // A join that waits here may be sent after a later leave, but never of the same channel: a channel is not left
@@ -210,17 +235,38 @@ impl<'a> Service<'a> {
         self.asked.iter().filter(|asked| matches!(asked.what, What::Join(_))).count()
     }
 
+    fn leave(&self, names: Arc<[Arc<str>]>) -> BoxFuture<'static, RedisResult<()>> {
+        let mut connection = self.connection.clone();
+        #[cfg(feature = "cluster")]
+        if self.shared.is_sharded() {
+            return Box::pin(sharded::leave(connection, names));
+        }
+        Box::pin(async move { connection.unsubscribe(Names(names)).await })
+    }
+
     fn join(&mut self, names: Arc<[Arc<str>]>) {
         let (mut connection, args) = (self.connection.clone(), Names(names.clone()));
-        let answer = Box::pin(async move { connection.subscribe(args).await });
+        let mut answer: BoxFuture<'static, RedisResult<()>> =
+            Box::pin(async move { connection.subscribe(args).await });
+        #[cfg(feature = "cluster")]
+        if self.shared.is_sharded() {
+            let (connection, shared) = (self.connection.clone(), self.shared.clone());
+            answer = Box::pin(sharded::join(connection, shared, names.clone()));
+        }
         self.asked.push(Asked { what: What::Join(names), answer });
     }
 
     fn ping(&mut self) {
         let mut connection = self.connection.clone();
+        let is_sharded = self.shared.is_sharded();
         let answer: Pin<Box<_>> = Box::pin(async move {
             // Any answer is a sign of life, a refusal as well.
-            connection.send_packed_command(&redis::cmd("PING")).await.map(drop)
+            let pong = connection.send_packed_command(&redis::cmd("PING")).await?;
+            match is_sharded {
+                #[cfg(feature = "cluster")]
+                true => sharded::checked(pong),
+                _ => Ok(drop(pong)),
+            }
         });
         self.asked.push(Asked { what: What::Ping, answer });
     }
@@ -240,8 +286,11 @@ impl<'a> Service<'a> {
             (What::Join(names), None) => {
                 self.worked = true;
                 // A topic is woken at every acknowledgement: whoever lost a message with the last connection looks now.
-                let topics = shared.registry().joined(&names);
-                topics.iter().for_each(|topic| topic.wake());
+                // Of sharded channels each is acknowledged by itself, when the server says so.
+                if !shared.is_sharded() {
+                    let topics = shared.registry().joined(&names);
+                    topics.iter().for_each(|topic| topic.wake());
+                }
                 let done = self.joining() == 0 && self.backlog.is_empty();
                 if self.announce && done && shared.registry().is_settled() {
                     self.announce = false;

@@ -46,6 +46,9 @@ pub(crate) struct Registry {
     entries: HashMap<Arc<str>, Entry>,
     /// Entries whose wanted and actual state may differ.
     changed: Vec<Arc<str>>,
+    /// Entries to ask for again in a while: the server does not serve them now.
+    #[cfg(feature = "cluster")]
+    later: Vec<Arc<str>>,
     refusal: Option<Error>,
     /// Why there is no connection.
     pub(crate) failure: Option<Error>,
@@ -54,6 +57,16 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
+    /// One more wants `channel`, to be called out on this topic.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn want_on(&mut self, channel: &str, topic: &Arc<Topic>) -> Arc<str> {
+        let (name, _) = self.want(channel);
+        if let Some(entry) = self.entries.get_mut(&name) {
+            entry.topic = topic.clone();
+        }
+        name
+    }
+
     /// One more wants `channel`.
     pub(crate) fn want(&mut self, channel: &str) -> (Arc<str>, Arc<Topic>) {
         if let Some((name, _)) = self.entries.get_key_value(channel) {
@@ -169,8 +182,48 @@ impl Registry {
         topics
     }
 
+    /// The server took the subscription back by itself: it does not serve the channel's slot any more. Returns whom to
+    /// wake; nobody if the server only does what it was told.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn taken_back(&mut self, channel: &str) -> Option<Arc<Topic>> {
+        let (name, entry) = self.entries.get_key_value(channel)?;
+        if entry.state != State::On {
+            return None;
+        }
+        let (name, topic) = (name.clone(), entry.topic.clone());
+        self.put_off(&name);
+        Some(topic)
+    }
+
+    /// The server does not serve this channel now.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn put_off(&mut self, channel: &Arc<str>) {
+        let Some(entry) = self.entries.get_mut(channel) else { return };
+        entry.state = State::Off;
+        if entry.wanted == 0 {
+            self.queue(channel);
+        } else {
+            self.later.push(channel.clone());
+        }
+    }
+
+    #[cfg(feature = "cluster")]
+    pub(crate) fn has_put_off(&self) -> bool {
+        !self.later.is_empty()
+    }
+
+    /// It is time to ask again for what was put off.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn resume(&mut self) {
+        for name in std::mem::take(&mut self.later) {
+            self.queue(&name);
+        }
+    }
+
     /// The connection is gone, and with it all subscriptions.
     pub(crate) fn disconnected(&mut self) {
+        #[cfg(feature = "cluster")]
+        self.later.clear();
         self.entries.retain(|_, entry| entry.wanted > 0);
         self.changed.clear();
         self.changed.extend(self.entries.iter_mut().map(|(name, entry)| {
@@ -269,6 +322,37 @@ mod tests {
         registry.unwant(&a);
         assert_eq!(registry.plan(), plan(&[], &[]));
         assert!(registry.is_empty());
+    }
+
+    #[test]
+    #[cfg(feature = "cluster")]
+    fn what_the_server_takes_back_is_asked_for_again_in_a_while() {
+        let mut registry = Registry::default();
+        let (a, _) = registry.want("a");
+        registry.plan();
+        // The answer to a leave that was sent before this join.
+        assert!(registry.taken_back("a").is_none());
+        registry.joined(slice::from_ref(&a));
+        assert!(registry.taken_back("a").is_some());
+        assert!(registry.taken_back("a").is_none());
+        assert_eq!((registry.state("a"), registry.has_put_off()), (State::Off, true));
+        assert_eq!(registry.plan(), plan(&[], &[]));
+        registry.resume();
+        assert_eq!(registry.plan(), plan(&["a"], &[]));
+    }
+
+    #[test]
+    #[cfg(feature = "cluster")]
+    fn what_was_put_off_and_is_not_wanted_is_forgotten() {
+        let mut registry = Registry::default();
+        let (a, _) = registry.want("a");
+        registry.plan();
+        registry.put_off(&a);
+        assert!(registry.unwant(&a));
+        assert_eq!(registry.plan(), plan(&[], &[]));
+        assert!(registry.is_empty());
+        registry.resume();
+        assert_eq!(registry.plan(), plan(&[], &[]));
     }
 
     #[test]
