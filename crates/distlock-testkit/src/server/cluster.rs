@@ -25,6 +25,7 @@ const PORTS: usize = 8;
 #[derive(Debug)]
 pub struct Cluster {
     nodes: Vec<Arc<Server>>,
+    password: Option<String>,
 }
 
 /// Says what a cluster should be like. See [`Cluster::builder`].
@@ -33,6 +34,7 @@ pub struct ClusterBuilder {
     flavor: Flavor,
     primaries: usize,
     replicas: usize,
+    password: Option<String>,
     args: Vec<String>,
 }
 
@@ -48,6 +50,13 @@ impl ClusterBuilder {
     #[must_use]
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.replicas = replicas;
+        self
+    }
+
+    /// Asks clients for this password. Letters and digits only: it goes into URLs as it is.
+    #[must_use]
+    pub fn password(mut self, password: &str) -> Self {
+        self.password = Some(password.to_owned());
         self
     }
 
@@ -74,38 +83,41 @@ impl ClusterBuilder {
         let count = self.primaries * (1 + self.replicas);
         let starts: Vec<_> = (0..count)
             .map(|_| {
-                let (flavor, args) = (self.flavor, self.args.clone());
-                std::thread::spawn(move || start_one(flavor, &args))
+                let cluster = self.clone();
+                std::thread::spawn(move || cluster.start_one())
             })
             .collect();
         let nodes = starts.into_iter().map(|start| Arc::new(start.join().expect("a server")));
-        let cluster = Cluster { nodes: nodes.collect() };
+        let cluster = Cluster { nodes: nodes.collect(), password: self.password };
         cluster.introduce();
         cluster.share_slots(self.primaries);
         cluster.attach_replicas(self.primaries);
         cluster.settled();
         cluster
     }
-}
 
-/// A server on a port whose bus has a port as well: the bus listens 10 000 above.
-fn start_one(flavor: Flavor, args: &[String]) -> Server {
-    for _ in 0..PORTS {
-        let builder = Server::builder(flavor)
-            .args(["--cluster-enabled", "yes", "--cluster-node-timeout", "1000"])
-            .args(["--repl-diskless-sync-delay", "0"])
-            .args(args.iter().cloned());
-        if let Some(server) = builder.start_at(port::free_with_bus()) {
-            return server;
+    /// A server on a port whose bus has a port as well.
+    fn start_one(&self) -> Server {
+        for _ in 0..PORTS {
+            let mut builder = Server::builder(self.flavor)
+                .args(["--cluster-enabled", "yes", "--cluster-node-timeout", "1000"])
+                .args(["--repl-diskless-sync-delay", "0"])
+                .args(self.args.iter().cloned());
+            if let Some(password) = &self.password {
+                builder = builder.password(password).args(["--masterauth", password]);
+            }
+            if let Some(server) = builder.start_at(port::free_with_bus()) {
+                return server;
+            }
         }
+        panic!("{PORTS} pairs of free ports in a row were taken before the server could bind them");
     }
-    panic!("{PORTS} pairs of free ports in a row were taken before the server could bind them");
 }
 
 impl Cluster {
     /// Three primaries of this flavour.
     pub fn builder(flavor: Flavor) -> ClusterBuilder {
-        ClusterBuilder { flavor, primaries: 3, replicas: 0, args: Vec::new() }
+        ClusterBuilder { flavor, primaries: 3, replicas: 0, password: None, args: Vec::new() }
     }
 
     /// All servers.
@@ -116,7 +128,11 @@ impl Cluster {
     /// The URL for the library, with every server and this option for its pub/sub.
     pub fn url(&self, pubsub: &str) -> String {
         let hosts: Vec<String> = self.nodes.iter().map(|node| node.addr().to_string()).collect();
-        format!("redis+cluster://{}?pubsub={pubsub}", hosts.join(","))
+        let user = match &self.password {
+            Some(password) => format!(":{password}@"),
+            None => String::new(),
+        };
+        format!("redis+cluster://{user}{}?pubsub={pubsub}", hosts.join(","))
     }
 
     /// The slot of a key.
