@@ -6,12 +6,10 @@ use std::pin::Pin;
 use std::sync::OnceLock;
 use std::task::Poll;
 
-#[cfg(feature = "cluster")]
 use redis::Arg;
 use redis::{Cmd, ServerErrorKind, ToRedisArgs, Value};
 
 use super::link::{Line, Links};
-#[cfg(feature = "cluster")]
 use super::pubsub::Way;
 use super::refusal;
 use crate::env::BoxFuture;
@@ -22,18 +20,12 @@ pub(crate) struct Script {
     code: &'static str,
     sha: OnceLock<String>,
     /// The same for servers where releases are called out otherwise.
-    #[cfg(feature = "cluster")]
     variants: [OnceLock<Option<&'static Script>>; 2],
 }
 
 impl Script {
     pub(crate) const fn new(code: &'static str) -> Script {
-        Script {
-            code,
-            sha: OnceLock::new(),
-            #[cfg(feature = "cluster")]
-            variants: [OnceLock::new(), OnceLock::new()],
-        }
+        Script { code, sha: OnceLock::new(), variants: [OnceLock::new(), OnceLock::new()] }
     }
 
     fn sha(&self) -> &str {
@@ -41,7 +33,6 @@ impl Script {
     }
 
     /// The script that calls out releases this way. `None` if it is the same one.
-    #[cfg(feature = "cluster")]
     fn variant(&'static self, way: Way) -> Option<&'static Script> {
         let at = match way {
             Way::Classic => return None,
@@ -82,7 +73,6 @@ impl Call {
 
     /// The same call, with releases called out this way. A copy if that is not the classic one: those who build calls need
     /// not know, and on a single server it costs nothing.
-    #[cfg(feature = "cluster")]
     pub(crate) fn in_way(self, way: Way) -> Call {
         let Some(script) = self.script.variant(way) else { return self };
         let args = || self.command.args_iter().skip(2);
@@ -111,7 +101,6 @@ impl Call {
     }
 
     /// Asks one server of a cluster, which may refuse. With `asking` even for a slot that it is only about to get.
-    #[cfg(feature = "cluster")]
     pub(crate) async fn ask(&self, links: &Links, asking: bool) -> Result<Value> {
         let mut line = links.line().await?;
         let reply = match asking {
@@ -130,7 +119,6 @@ impl Call {
     }
 
     /// Asks one server of a cluster several things with one script; each answer may be a refusal.
-    #[cfg(feature = "cluster")]
     pub(crate) async fn ask_all(calls: &[Call], links: &Links) -> Result<Vec<Value>> {
         let Some(first) = calls.first() else { return Ok(Vec::new()) };
         let mut all = redis::Pipeline::with_capacity(1 + calls.len());

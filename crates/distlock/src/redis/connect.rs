@@ -136,7 +136,6 @@ pub(crate) struct Dial {
 
 impl Dial {
     /// The same for another server.
-    #[cfg(feature = "cluster")]
     pub(crate) fn to(&self, target: Target) -> Dial {
         Dial { target, ..self.clone() }
     }

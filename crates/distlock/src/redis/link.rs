@@ -61,7 +61,6 @@ impl Links {
         Links { dial, slots: RwLock::default() }
     }
 
-    #[cfg(feature = "cluster")]
     pub(crate) fn target(&self) -> &super::target::Target {
         &self.dial.target
     }

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use super::connect::Dial;
 use super::link::Links;
 use super::pubsub::Hub;
-#[cfg(feature = "cluster")]
 use super::pubsub::{Doubt, Membership, Way, Wish};
-#[cfg(feature = "cluster")]
 use crate::store::Topic;
 
 /// Dropping it closes its connections.
@@ -17,7 +15,6 @@ pub(crate) struct Node {
     pub(crate) hub: Hub,
     /// Where sharded channels are heard if plain ones are as well: a connection of their own, because each kind is looked
     /// after in its own way.
-    #[cfg(feature = "cluster")]
     shards: Option<Hub>,
 }
 
@@ -25,16 +22,10 @@ impl Node {
     /// A server by itself.
     pub(crate) fn single(dial: Dial) -> Node {
         let dial = Arc::new(dial);
-        Node {
-            links: Links::new(dial.clone()),
-            hub: Hub::new(dial),
-            #[cfg(feature = "cluster")]
-            shards: None,
-        }
+        Node { links: Links::new(dial.clone()), hub: Hub::new(dial), shards: None }
     }
 
     /// A server of a cluster.
-    #[cfg(feature = "cluster")]
     pub(crate) fn member(dial: Dial, way: Way, doubt: &Arc<Doubt>) -> Node {
         let dial = Arc::new(dial);
         let hub = |sharded| Hub::member(dial.clone(), Membership { sharded, doubt: doubt.clone() });
@@ -46,7 +37,6 @@ impl Node {
     }
 
     /// Has what is said on `channel` called out on `topic`.
-    #[cfg(feature = "cluster")]
     pub(crate) fn want(&self, channel: &str, topic: &Arc<Topic>) -> Vec<Wish> {
         let hubs = [Some(&self.hub), self.shards.as_ref()];
         hubs.into_iter().flatten().map(|hub| hub.want(channel, topic)).collect()

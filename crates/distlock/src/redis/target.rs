@@ -104,7 +104,6 @@ impl Target {
     }
 
     /// The same at another address.
-    #[cfg(feature = "cluster")]
     pub(crate) fn at(&self, host: &str, port: u16) -> Target {
         let host = host.to_owned();
         let endpoint = match &self.endpoint {

@@ -124,8 +124,16 @@ async fn moves_under_load(flavor: Flavor, way: &str) {
             while !stop.load(Ordering::SeqCst) {
                 // One key; three keys; two keys.
                 match at % 3 {
-                    0 => drop(visit(&section, locks.mutex("{t}k").lock().lease(LONG).await).await),
-                    1 => drop(visit(&section, locks.fair("{t}k").lock().lease(LONG).await).await),
+                    0 => {
+                        let guard = locks.mutex("{t}k").lock().lease(LONG).await.expect("a lock");
+                        section.visit().await;
+                        guard.unlock().await.expect("held");
+                    }
+                    1 => {
+                        let guard = locks.fair("{t}k").lock().lease(LONG).await.expect("a lock");
+                        section.visit().await;
+                        guard.unlock().await.expect("held");
+                    }
                     _ => {
                         let guard = locks.fenced("{t}k").lock().lease(LONG).await.expect("a lock");
                         section.visit().await;
@@ -155,12 +163,6 @@ async fn moves_under_load(flavor: Flavor, way: &str) {
     }
     assert_eq!(section.entries(), entries);
     cluster.assert_clean("").await;
-}
-
-async fn visit(section: &Section, guard: distlock::Result<distlock::Guard>) {
-    let guard = guard.expect("a lock");
-    section.visit().await;
-    guard.unlock().await.expect("held");
 }
 
 /// A waiter whose slot moves away is subscribed where it went, and is woken there.

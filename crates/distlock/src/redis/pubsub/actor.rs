@@ -12,7 +12,6 @@ use redis::aio::MultiplexedConnection;
 use redis::{RedisResult, RedisWrite, ToRedisArgs};
 
 use super::registry::Plan;
-#[cfg(feature = "cluster")]
 use super::sharded;
 use super::{Ear, Shared};
 use crate::config;
@@ -79,7 +78,6 @@ async fn keep_connected(shared: &Arc<Shared>) {
             Err(why) => why,
         };
         tracing::debug!(target: "distlock", error = %why, "subscriptions are down");
-        #[cfg(feature = "cluster")]
         if let Some(membership) = &shared.membership {
             membership.doubt.raise();
         }
@@ -128,7 +126,6 @@ enum Turn {
     Answered(What, RedisResult<()>),
     Changed,
     Silence,
-    #[cfg(feature = "cluster")]
     Resume,
 }
 
@@ -143,7 +140,6 @@ impl<'a> Service<'a> {
         let shared = self.shared;
         shared.hear();
         let mut silence: Option<BoxFuture<'static, ()>> = None;
-        #[cfg(feature = "cluster")]
         let mut later: Option<BoxFuture<'static, ()>> = None;
         loop {
             let plan = shared.registry().plan();
@@ -154,7 +150,6 @@ impl<'a> Service<'a> {
             } else if silence.is_none() {
                 silence = Some(shared.dial.env.sleep_until(shared.last_heard().after(SILENCE)));
             }
-            #[cfg(feature = "cluster")]
             if later.is_none() && shared.registry().has_put_off() {
                 let at = shared.dial.env.now().after(sharded::PUT_OFF);
                 later = Some(shared.dial.env.sleep_until(at));
@@ -167,7 +162,6 @@ impl<'a> Service<'a> {
                 if changed.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(Turn::Changed);
                 }
-                #[cfg(feature = "cluster")]
                 if let Some(later) = &mut later
                     && later.as_mut().poll(cx).is_ready()
                 {
@@ -190,7 +184,6 @@ impl<'a> Service<'a> {
                     }
                 }
                 Turn::Changed => {}
-                #[cfg(feature = "cluster")]
                 Turn::Resume => {
                     later = None;
                     shared.registry().resume();
@@ -237,7 +230,6 @@ impl<'a> Service<'a> {
 
     fn leave(&self, names: Arc<[Arc<str>]>) -> BoxFuture<'static, RedisResult<()>> {
         let mut connection = self.connection.clone();
-        #[cfg(feature = "cluster")]
         if self.shared.is_sharded() {
             return Box::pin(sharded::leave(connection, names));
         }
@@ -245,14 +237,13 @@ impl<'a> Service<'a> {
     }
 
     fn join(&mut self, names: Arc<[Arc<str>]>) {
-        let (mut connection, args) = (self.connection.clone(), Names(names.clone()));
-        let mut answer: BoxFuture<'static, RedisResult<()>> =
-            Box::pin(async move { connection.subscribe(args).await });
-        #[cfg(feature = "cluster")]
-        if self.shared.is_sharded() {
-            let (connection, shared) = (self.connection.clone(), self.shared.clone());
-            answer = Box::pin(sharded::join(connection, shared, names.clone()));
-        }
+        let mut connection = self.connection.clone();
+        let answer: BoxFuture<'static, RedisResult<()>> = if self.shared.is_sharded() {
+            Box::pin(sharded::join(connection, self.shared.clone(), names.clone()))
+        } else {
+            let args = Names(names.clone());
+            Box::pin(async move { connection.subscribe(args).await })
+        };
         self.asked.push(Asked { what: What::Join(names), answer });
     }
 
@@ -262,11 +253,7 @@ impl<'a> Service<'a> {
         let answer: Pin<Box<_>> = Box::pin(async move {
             // Any answer is a sign of life, a refusal as well.
             let pong = connection.send_packed_command(&redis::cmd("PING")).await?;
-            match is_sharded {
-                #[cfg(feature = "cluster")]
-                true => sharded::checked(pong),
-                _ => Ok(drop(pong)),
-            }
+            if is_sharded { sharded::checked(&pong) } else { Ok(()) }
         });
         self.asked.push(Asked { what: What::Ping, answer });
     }

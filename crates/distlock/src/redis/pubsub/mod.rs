@@ -1,17 +1,12 @@
 //! Hearing of releases: one connection for all subscriptions at one server, looked after by one task.
 
 mod actor;
-#[cfg(feature = "cluster")]
 mod member;
 mod registry;
-#[cfg(feature = "cluster")]
 mod sharded;
-#[cfg(feature = "cluster")]
 mod way;
 
-#[cfg(feature = "cluster")]
 pub(crate) use member::{Doubt, Membership};
-#[cfg(feature = "cluster")]
 pub(crate) use way::Way;
 
 use std::fmt;
@@ -40,7 +35,6 @@ struct Shared {
     closing: Notify,
     /// When the server last said something by itself: a sign of life.
     heard: AtomicU64,
-    #[cfg(feature = "cluster")]
     membership: Option<Membership>,
 }
 
@@ -52,7 +46,6 @@ impl Hub {
             changed: Notify::new(),
             closing: Notify::new(),
             heard: AtomicU64::new(0),
-            #[cfg(feature = "cluster")]
             membership: None,
         }))
     }
@@ -103,14 +96,8 @@ impl Shared {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    #[cfg(feature = "cluster")]
     fn is_sharded(&self) -> bool {
         self.membership.as_ref().is_some_and(|membership| membership.sharded)
-    }
-
-    #[cfg(not(feature = "cluster"))]
-    fn is_sharded(&self) -> bool {
-        false
     }
 
     fn hear(&self) {
@@ -187,7 +174,6 @@ impl AsyncPushSender for Ear {
         let Ok(channel) = std::str::from_utf8(channel) else { return Ok(()) };
         let topic = match info.kind {
             PushKind::Message => self.0.registry().topic(channel),
-            #[cfg(feature = "cluster")]
             PushKind::SMessage | PushKind::SSubscribe | PushKind::SUnsubscribe => {
                 self.hear_sharded(&info.kind, channel)
             }

@@ -65,7 +65,7 @@ pub(super) async fn leave(
 }
 
 /// Nothing that a server says by itself is the answer to a PING.
-pub(super) fn checked(pong: Value) -> RedisResult<()> {
+pub(super) fn checked(pong: &Value) -> RedisResult<()> {
     match pong {
         Value::Push { .. } => Err(out_of_step()),
         _ => Ok(()),

@@ -3,28 +3,17 @@
 //! A topology is asked with a name and hands out no server: how a step gets to the right one, and what a server's "not here"
 //! means, is known here alone. A set-up with one primary that moves would be a third kind: like a cluster of one slot.
 
-#[cfg(feature = "cluster")]
 mod board;
-#[cfg(feature = "cluster")]
 mod cluster;
-#[cfg(feature = "cluster")]
 mod keeper;
-#[cfg(feature = "cluster")]
 mod map;
-#[cfg(feature = "cluster")]
 mod redirect;
-#[cfg(feature = "cluster")]
 mod seeds;
-#[cfg(feature = "cluster")]
 mod slots;
-#[cfg(feature = "cluster")]
 mod survey;
-#[cfg(feature = "cluster")]
 mod view;
 
-#[cfg(feature = "cluster")]
 pub(crate) use cluster::Cluster;
-#[cfg(feature = "cluster")]
 pub(crate) use seeds::Seeds;
 
 use redis::Value;
@@ -41,7 +30,6 @@ pub(crate) enum Topology {
     /// One server.
     Single(Box<Node>),
     /// Many, each with some of the slots.
-    #[cfg(feature = "cluster")]
     Cluster(Cluster),
 }
 
@@ -51,7 +39,6 @@ impl Topology {
         match self {
             Topology::Single(node) => call.run(&node.links).await,
             // In a box: what it may take to find the server must not make every step on a single one bigger.
-            #[cfg(feature = "cluster")]
             Topology::Cluster(cluster) => Box::pin(cluster.run(name, call)).await,
         }
     }
@@ -60,7 +47,6 @@ impl Topology {
     pub(crate) fn check(&self, what: What, name: &str) -> Result<()> {
         match self {
             Topology::Single(_) => Ok(()),
-            #[cfg(feature = "cluster")]
             Topology::Cluster(_) => match what {
                 What::LatchOpen => slots::of_latch(name).map(drop),
                 _ => slots::of_name(name).map(drop),
@@ -72,7 +58,6 @@ impl Topology {
     pub(crate) fn check_command(&self, name: &str, command: &Command) -> Result<()> {
         match self {
             Topology::Single(_) => Ok(()),
-            #[cfg(feature = "cluster")]
             Topology::Cluster(_) => slots::check_keys(name, command.keys()),
         }
     }
@@ -81,7 +66,6 @@ impl Topology {
     pub(crate) fn slot(&self, name: &str) -> u16 {
         match self {
             Topology::Single(_) => 0,
-            #[cfg(feature = "cluster")]
             Topology::Cluster(_) => slots::slot(name.as_bytes()),
         }
     }
@@ -90,7 +74,6 @@ impl Topology {
     pub(crate) fn share(&self, name: &str) -> usize {
         match self {
             Topology::Single(_) => 0,
-            #[cfg(feature = "cluster")]
             Topology::Cluster(cluster) => cluster.share(name),
         }
     }
@@ -104,7 +87,6 @@ impl Topology {
     pub(crate) fn together(&self, claims: &[Claim]) -> bool {
         match self {
             Topology::Single(_) => true,
-            #[cfg(feature = "cluster")]
             Topology::Cluster(_) => {
                 claims.windows(2).all(|two| self.slot(&two[0].name) == self.slot(&two[1].name))
             }
@@ -115,7 +97,6 @@ impl Topology {
     pub(crate) async fn listen(&self, name: &str, channel: &str) -> Result<Listener> {
         match self {
             Topology::Single(node) => node.hub.listen(channel).await,
-            #[cfg(feature = "cluster")]
             Topology::Cluster(cluster) => Box::pin(cluster.listen(name, channel)).await,
         }
     }
@@ -123,7 +104,6 @@ impl Topology {
     pub(crate) async fn list(&self, prefix: &str) -> Result<Vec<Snapshot>> {
         match self {
             Topology::Single(node) => list::list(&node.links, prefix).await,
-            #[cfg(feature = "cluster")]
             Topology::Cluster(cluster) => cluster.list(prefix).await,
         }
     }
@@ -132,7 +112,6 @@ impl Topology {
     pub(crate) fn place(&self) -> String {
         match self {
             Topology::Single(node) => node.links.place(),
-            #[cfg(feature = "cluster")]
             Topology::Cluster(cluster) => cluster.place(),
         }
     }
