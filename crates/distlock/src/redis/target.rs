@@ -1,4 +1,4 @@
-//! Where a server is and who we are to it, read from a URL.
+//! Where a server is and who we are to it, read from a URL. Those of clusters are in `topology/seeds.rs`.
 //!
 //! No error here repeats a piece of the URL: a character that was not encoded shifts the pieces, and then a password is
 //! where a port or a path should be.

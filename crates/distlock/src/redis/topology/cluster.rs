@@ -1,6 +1,7 @@
 //! Many servers, each with some of the slots.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use redis::Value;
@@ -36,8 +37,10 @@ pub(super) struct Shared {
     view: RwLock<Option<View>>,
     /// How releases are called out, known from the first survey on.
     way: OnceLock<Way>,
-    /// Lets one caller at a time make the first survey.
-    first: Mutex<()>,
+    /// Lets one caller at a time make the first survey; those who waited through a failed one share its error.
+    first: Mutex<Option<(u64, Error)>>,
+    /// How many first surveys were begun.
+    begun: AtomicU64,
     place: OnceLock<String>,
     pub(super) board: Arc<Board>,
     doubt: Arc<Doubt>,
@@ -51,6 +54,7 @@ impl Cluster {
             view: RwLock::default(),
             way: OnceLock::new(),
             first: Mutex::default(),
+            begun: AtomicU64::new(0),
             place: OnceLock::new(),
             board: Arc::default(),
             doubt: Arc::default(),
@@ -68,31 +72,21 @@ impl Cluster {
     #[cold]
     async fn explore(&self) -> Result<Way> {
         let shared = &self.0;
-        let _alone = shared.first.lock().await;
+        let before = shared.begun.load(Ordering::Relaxed);
+        let mut failed = shared.first.lock().await;
         if let Some(way) = shared.way.get() {
             return Ok(*way);
         }
-        let answer = survey(&*shared.dial.env, shared.servers(), 0).await?;
-        let way = match shared.seeds.pubsub {
-            PubSub::Auto if answer.sharded => Way::Sharded,
-            PubSub::Auto => Way::Classic,
-            PubSub::Fixed(Way::Sharded) if !answer.sharded => {
-                let text = "these servers have no sharded channels (Redis 7 has): use pubsub=auto";
-                return Err(Error::new(ErrorKind::Unsupported, text));
-            }
-            PubSub::Fixed(way) => way,
-        };
-        let make = |at: &Address| shared.node(at, way);
-        let view = View::new(answer.map, answer.epoch, &make);
-        if let Some(Address { host, port }) = view.first() {
-            let _ = shared.place.set(format!("the cluster with {host}:{port}"));
+        if let Some((survey, error)) = &*failed
+            && *survey > before
+        {
+            return Err(error.clone());
         }
-        *shared.view.write().unwrap_or_else(PoisonError::into_inner) = Some(view);
-        let _ = shared.way.set(way);
-        let keeper =
-            keeper::keep(Arc::downgrade(shared), shared.doubt.clone(), shared.dial.env.clone());
-        shared.dial.env.spawn_apart(Box::pin(keeper));
-        Ok(way)
+        let number = shared.begun.fetch_add(1, Ordering::Relaxed) + 1;
+        let found = survey(&*shared.dial.env, shared.servers(), 0).await;
+        found.and_then(|answer| shared.settle(answer)).inspect_err(|error| {
+            *failed = Some((number, error.clone()));
+        })
     }
 
     /// Runs a step on the server that serves `name`.
@@ -215,6 +209,29 @@ impl Cluster {
 }
 
 impl Shared {
+    /// Takes over what the first survey found.
+    fn settle(self: &Arc<Self>, answer: Answer) -> Result<Way> {
+        let way = match self.seeds.pubsub {
+            PubSub::Auto if answer.sharded => Way::Sharded,
+            PubSub::Auto => Way::Classic,
+            PubSub::Fixed(Way::Sharded) if !answer.sharded => {
+                let text = "these servers have no sharded channels (Redis 7 has): use pubsub=auto";
+                return Err(Error::new(ErrorKind::Unsupported, text));
+            }
+            PubSub::Fixed(way) => way,
+        };
+        let make = |at: &Address| self.node(at, way);
+        let view = View::new(answer.map, answer.epoch, &make);
+        if let Some(first) = view.first() {
+            let _ = self.place.set(format!("the cluster with {}", self.seeds.target(first)));
+        }
+        *self.view.write().unwrap_or_else(PoisonError::into_inner) = Some(view);
+        let _ = self.way.set(way);
+        let keeper = keeper::keep(Arc::downgrade(self), self.doubt.clone(), self.dial.env.clone());
+        self.dial.env.spawn_apart(Box::pin(keeper));
+        Ok(way)
+    }
+
     fn node(&self, at: &Address, way: Way) -> Node {
         Node::member(self.dial.to(self.seeds.target(at)), way, &self.doubt)
     }
