@@ -6,13 +6,16 @@ use std::time::{Duration, Instant};
 use redis::{FromRedisValue, RedisResult, Value};
 
 use super::launch::apart;
-use super::{Flavor, Server};
+use super::{Certificates, Flavor, Server, Tls};
 use crate::port;
+use crate::scratch::Scratch;
 
 /// How many slots a cluster has.
 const SLOTS: u16 = 16384;
 /// How long a cluster may take to agree on something.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// After which time servers that do not know each other are introduced again.
+const HANDSHAKE: Duration = Duration::from_secs(2);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(5);
 /// How often other ports are tried after the chosen ones were taken.
@@ -26,6 +29,7 @@ const PORTS: usize = 8;
 pub struct Cluster {
     nodes: Vec<Arc<Server>>,
     password: Option<String>,
+    tls: Option<(Arc<Scratch>, Certificates)>,
 }
 
 /// Says what a cluster should be like. See [`Cluster::builder`].
@@ -35,6 +39,7 @@ pub struct ClusterBuilder {
     primaries: usize,
     replicas: usize,
     password: Option<String>,
+    tls: Option<(Arc<Scratch>, Certificates)>,
     args: Vec<String>,
 }
 
@@ -57,6 +62,15 @@ impl ClusterBuilder {
     #[must_use]
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
+        self
+    }
+
+    /// Speaks TLS with clients and among themselves, with certificates of one authority.
+    #[must_use]
+    pub fn tls(mut self) -> Self {
+        let dir = Arc::new(Scratch::new());
+        let certificates = Certificates::generate(dir.path());
+        self.tls = Some((dir, certificates));
         self
     }
 
@@ -88,7 +102,7 @@ impl ClusterBuilder {
             })
             .collect();
         let nodes = starts.into_iter().map(|start| Arc::new(start.join().expect("a server")));
-        let cluster = Cluster { nodes: nodes.collect(), password: self.password };
+        let cluster = Cluster { nodes: nodes.collect(), password: self.password, tls: self.tls };
         cluster.introduce();
         cluster.share_slots(self.primaries);
         cluster.attach_replicas(self.primaries);
@@ -106,6 +120,11 @@ impl ClusterBuilder {
             if let Some(password) = &self.password {
                 builder = builder.password(password).args(["--masterauth", password]);
             }
+            if let Some((_, certificates)) = &self.tls {
+                builder.tls = Some(Tls::Server);
+                builder.certificates = Some(certificates.clone());
+                builder = builder.args(["--tls-cluster", "yes", "--tls-replication", "yes"]);
+            }
             if let Some(server) = builder.start_at(port::free_with_bus()) {
                 return server;
             }
@@ -117,7 +136,8 @@ impl ClusterBuilder {
 impl Cluster {
     /// Three primaries of this flavour.
     pub fn builder(flavor: Flavor) -> ClusterBuilder {
-        ClusterBuilder { flavor, primaries: 3, replicas: 0, password: None, args: Vec::new() }
+        let (password, tls, args) = (None, None, Vec::new());
+        ClusterBuilder { flavor, primaries: 3, replicas: 0, password, tls, args }
     }
 
     /// All servers.
@@ -132,7 +152,14 @@ impl Cluster {
             Some(password) => format!(":{password}@"),
             None => String::new(),
         };
-        format!("redis+cluster://{user}{}?pubsub={pubsub}", hosts.join(","))
+        let hosts = hosts.join(",");
+        match &self.tls {
+            None => format!("redis+cluster://{user}{hosts}?pubsub={pubsub}"),
+            Some((_, files)) => {
+                let query = files.query(Tls::Server);
+                format!("rediss+cluster://{user}{hosts}{query}&pubsub={pubsub}")
+            }
+        }
     }
 
     /// The slot of a key.
@@ -297,19 +324,29 @@ impl Cluster {
     }
 
     fn introduce(&self) {
-        let first = self.nodes[0].port().to_string();
         for (at, node) in self.nodes.iter().enumerate() {
-            let epoch = (at + 1).to_string();
-            node.run(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch]);
-            if at > 0 {
-                node.run(&["CLUSTER", "MEET", "127.0.0.1", &first]);
-            }
+            node.run(&["CLUSTER", "SET-CONFIG-EPOCH", &(at + 1).to_string()]);
         }
         let all = self.nodes.len();
-        self.each("knows the others", |node| {
-            let nodes = text(&node.run(&["CLUSTER", "NODES"]));
-            nodes.lines().count() == all && !nodes.contains("handshake")
+        let mut met: Option<Instant> = None;
+        wait("all servers know each other", || {
+            // On a busy machine a handshake may take longer than the servers have patience for.
+            if met.is_none_or(|met| met.elapsed() > HANDSHAKE) {
+                met = Some(Instant::now());
+                self.meet();
+            }
+            self.nodes.iter().all(|node| {
+                let nodes = text(&node.run(&["CLUSTER", "NODES"]));
+                nodes.lines().count() == all && !nodes.contains("handshake")
+            })
         });
+    }
+
+    fn meet(&self) {
+        let first = self.nodes[0].port().to_string();
+        for node in &self.nodes[1..] {
+            node.run(&["CLUSTER", "MEET", "127.0.0.1", &first]);
+        }
     }
 
     fn share_slots(&self, primaries: usize) {

@@ -53,6 +53,8 @@ pub struct Builder {
     args: Vec<OsString>,
     password: Option<String>,
     tls: Option<Tls>,
+    /// Not of its own, but of the cluster that it belongs to.
+    certificates: Option<Certificates>,
     keep_data: bool,
 }
 
@@ -74,7 +76,8 @@ impl Server {
 
     /// A server with options.
     pub fn builder(flavor: Flavor) -> Builder {
-        Builder { flavor, args: Vec::new(), password: None, tls: None, keep_data: false }
+        let (args, password) = (Vec::new(), None);
+        Builder { flavor, args, password, tls: None, certificates: None, keep_data: false }
     }
 
     /// Which program it is.
@@ -246,7 +249,9 @@ impl Builder {
 
     fn plan(self) -> Plan {
         let dir = Scratch::new();
-        let tls = self.tls.map(|tls| (tls, Certificates::generate(dir.path())));
+        let tls = self.tls.map(|tls| {
+            (tls, self.certificates.unwrap_or_else(|| Certificates::generate(dir.path())))
+        });
         Plan {
             flavor: self.flavor,
             program: self.flavor.require(),

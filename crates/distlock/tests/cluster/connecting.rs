@@ -83,6 +83,28 @@ async fn everybody_asks_for_the_password() {
     cluster.assert_clean("").await;
 }
 
+#[tokio::test]
+#[cfg(feature = "tls")]
+async fn everybody_speaks_tls() {
+    let cluster = Cluster::builder(Flavor::Redis).replicas(1).tls().start().await;
+    let url = cluster.url("auto");
+    let locks = Locks::connect(&url).await.expect("the authority is trusted");
+    for at in 0..20 {
+        let name = at.to_string();
+        locks.mutex(&name).lock().await.expect("free").unlock().await.expect("held");
+    }
+    let guard = locks.mutex("k").lock().lease(LONG).await.expect("free");
+    let waiter = waiting(&url, "k").await;
+    cluster.fail_over(&*cluster.primary_of("k").await).await;
+    guard.unlock().await.expect("held");
+    waiter.enters().await;
+    // Its authority is nobody's whom the system trusts.
+    let (hosts, _) = url.split_once('?').expect("options");
+    let error = Locks::connect(hosts).await.expect_err("an unknown authority");
+    assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+    cluster.assert_clean("").await;
+}
+
 /// Where those who wait are subscribed.
 async fn channels_of(url: &str, cluster: &Cluster, flavor: Flavor) -> (usize, usize) {
     let locks = Locks::connect(url).await.expect("a cluster");

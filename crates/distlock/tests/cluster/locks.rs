@@ -22,7 +22,7 @@ mod mutex {
     }
 
     cluster_promises! {
-        mutex::crowds:
+        mutex::crowds + flavors:
         fifteen_tasks_of_one_process_never_meet
         sixteen_processes_in_a_loop_never_meet
         every_way_in_and_out_excludes
@@ -81,7 +81,7 @@ mod fair {
     }
 
     cluster_promises! {
-        fair::order:
+        fair::order + flavors:
         waiters_get_in_in_the_order_in_which_they_came
         a_single_try_overtakes_nobody
         force_lets_the_first_in_line_in
@@ -113,7 +113,7 @@ mod rw {
     }
 
     cluster_promises! {
-        rw::waiting:
+        rw::waiting + flavors:
         twenty_readers_enter_together_when_the_writer_leaves
         new_readers_stand_behind_a_writer_that_waits
     }
@@ -158,7 +158,7 @@ mod fenced {
     }
 
     cluster_promises! {
-        fenced::tokens:
+        fenced::tokens + flavors:
         tokens_only_rise
         a_re_entry_has_a_higher_token
         tokens_are_in_the_order_of_the_holds
@@ -184,7 +184,7 @@ mod simple {
     }
 
     cluster_promises! {
-        simple::crowds:
+        simple::crowds + flavors:
         sixteen_processes_in_a_loop_never_meet
     }
 }
@@ -200,7 +200,7 @@ mod spin {
     }
 
     cluster_promises! {
-        spin::crowds:
+        spin::crowds + flavors:
         sixteen_processes_in_a_loop_never_meet
     }
 }

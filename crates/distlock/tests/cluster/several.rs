@@ -50,6 +50,27 @@ promises! {
     members_may_be_of_any_kind;
 }
 
+/// A cluster can be one of the servers of which a majority decides.
+mod majority {
+    use distlock_testkit::Flavor::{Redis, Redis62, Valkey};
+    use distlock_testkit::suites::Site::{Cluster, Memory, Server};
+    use distlock_testkit::suites::redlock::{nodes, stand};
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn of_clusters() {
+        let sites = [Cluster(Redis, "sharded"), Cluster(Valkey, "auto"), Cluster(Redis62, "auto")];
+        stand(&sites, nodes::a_held_lock_refuses_everybody_else).await;
+        stand(&sites, nodes::a_waiter_gets_in_when_the_holder_lets_go).await;
+    }
+
+    #[tokio::test]
+    async fn of_a_cluster_and_others() {
+        let sites = [Cluster(Redis, "classic"), Server(Redis), Memory];
+        stand(&sites, nodes::a_hold_stands_at_every_node).await;
+        stand(&sites, nodes::the_watchdog_keeps_it).await;
+    }
+}
+
 /// One script for all members of a slot, as on a single server.
 #[tokio::test]
 async fn members_of_one_slot_cost_one_script() {
