@@ -3,8 +3,6 @@
 use std::fmt;
 use std::future::Future;
 use std::ops::Deref;
-use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use crate::engine::{self, Hold, State};
@@ -12,6 +10,7 @@ use crate::error::Result;
 use crate::owner::Owner;
 use crate::request::{Acquire, Got, May, check_lease};
 use crate::store::{PermitId, What};
+use crate::together;
 
 /// The lock is held while this lives, unless it is [lost](Guard::lost). Dropping it releases the lock.
 ///
@@ -131,20 +130,8 @@ impl Guard {
     /// `Lost`; what `work` had done by then, it has done.
     pub async fn while_held<F: Future>(&self, work: F) -> Result<F::Output> {
         let tenure = &self.hold.tenure;
-        let mut work = pin!(work);
-        let mut lost = pin!(self.lost());
-        let error = || engine::lost().about(tenure.kind, tenure.name());
-        std::future::poll_fn(|cx| {
-            // Before and after: work that ends in the moment of the loss was not protected to its end.
-            if lost.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(Err(error()));
-            }
-            match work.as_mut().poll(cx) {
-                Poll::Ready(_) if self.is_lost() => Poll::Ready(Err(error())),
-                done => done.map(Ok),
-            }
-        })
-        .await
+        let done = together::unless(self.lost(), || self.is_lost(), work).await;
+        done.ok_or_else(|| engine::lost().about(tenure.kind, tenure.name()))
     }
 
     /// Who holds the lock through this guard; pass it on to re-enter.

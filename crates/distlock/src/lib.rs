@@ -56,6 +56,7 @@ mod quorum;
 mod redis;
 mod request;
 pub mod store;
+mod together;
 
 pub use backoff::Backoff;
 pub use builder::Builder;

@@ -4,10 +4,9 @@
 //! lane, by the one wait loop), and with it in hand the others are tried again. So callers that name the same locks in
 //! another order cannot keep each other out for ever, and no order has to be agreed on between servers.
 
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use super::acquire::{Acquiring, Ask, Wait};
@@ -17,6 +16,7 @@ use super::{Detached, Engine, release};
 use crate::config;
 use crate::env::{BoxFuture, Moment};
 use crate::error::{Error, ErrorKind, Result};
+use crate::together::join_all;
 
 /// One of the locks: where, which, and what is asked.
 pub(crate) type Part = (Arc<Engine>, Arc<str>, Ask);
@@ -194,19 +194,7 @@ pub(crate) async fn unlock_all(holds: Vec<Hold>) -> Result<()> {
         let place = hold.tenure.engine.store.place();
         work.push(Box::pin(async move { release::unlock(hold).await.map_err(|e| e.at(&place)) }));
     }
-    // One whose server is gone must not keep the others waiting.
-    let mut answers: Vec<Option<Result<()>>> = work.iter().map(|_| None).collect();
-    poll_fn(|cx| {
-        for (answer, work) in
-            answers.iter_mut().zip(&mut work).filter(|(answer, _)| answer.is_none())
-        {
-            if let Poll::Ready(done) = Pin::new(work).poll(cx) {
-                *answer = Some(done);
-            }
-        }
-        if answers.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    let troubles = answers.into_iter().rev().flatten().filter_map(Result::err);
+    let answers = join_all(work).await;
+    let troubles = answers.into_iter().rev().filter_map(Result::err);
     troubles.reduce(|first, next| first.and(&next)).map_or(Ok(()), Err)
 }

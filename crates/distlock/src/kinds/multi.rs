@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use crate::member::Member;
 use crate::owner::Owner;
 use crate::request::{Acquire, Got, May, Must};
 use crate::store::What;
+use crate::together;
 
 /// Several locks as one: all or none, over any kinds, stores and servers. Redisson's `getMultiLock`.
 ///
@@ -200,19 +201,8 @@ impl MultiGuard {
     /// # Errors
     /// `Lost`; what `work` had done by then, it has done.
     pub async fn while_held<F: Future>(&self, work: F) -> Result<F::Output> {
-        let mut work = pin!(work);
-        let mut lost = pin!(self.lost());
-        let error = || Error::new(ErrorKind::Lost, "one of the locks was lost");
-        poll_fn(|cx| {
-            if lost.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(Err(error()));
-            }
-            match work.as_mut().poll(cx) {
-                Poll::Ready(_) if self.is_lost() => Poll::Ready(Err(error())),
-                done => done.map(Ok),
-            }
-        })
-        .await
+        let done = together::unless(self.lost(), || self.is_lost(), work).await;
+        done.ok_or_else(|| Error::new(ErrorKind::Lost, "one of the locks was lost"))
     }
 }
 
