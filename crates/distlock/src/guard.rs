@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::engine::{self, Hold, State};
 use crate::error::Result;
+use crate::member::Member;
 use crate::owner::Owner;
 use crate::request::{Acquire, Got, May, check_lease};
 use crate::store::{PermitId, What};
@@ -283,8 +284,8 @@ impl WriteGuard {
         let hold = &self.0.hold;
         let (tenure, lease) = (&hold.tenure, hold.tenure.lease);
         let (engine, name, kind) = (tenure.engine.clone(), tenure.name().clone(), tenure.kind);
-        let read: Acquire<ReadGuard, May> =
-            Acquire::new(engine, Ok(name), kind, What::Read).owner(&tenure.owner);
+        let reader = Member { engine, name: Ok(name), kind, what: What::Read, spin: None };
+        let read = Acquire::<ReadGuard, May>::one(reader).owner(&tenure.owner);
         let read = if hold.watched { read } else { read.lease(lease) };
         // Whoever writes can read at once; if this one cannot, somebody else writes.
         let Some(read) = read.await? else {

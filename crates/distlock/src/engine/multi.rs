@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::acquire::{Acquiring, Ask, Wait};
 use super::attempt::{Together, attempt_together};
 use super::hold::{Hold, State};
+use super::nature::Class;
 use super::{Detached, Engine, release};
 use crate::config;
 use crate::env::{BoxFuture, Moment};
@@ -93,9 +94,14 @@ fn in_order(parts: Vec<Part>) -> Vec<Part> {
         });
         placed.push((at, part));
     }
-    placed.sort_by(|(a, (_, an, _)), (b, (_, bn, _))| a.cmp(b).then_with(|| an.cmp(bn)));
+    placed.sort_by(|(a, (_, an, aa)), (b, (_, bn, ba))| {
+        // A writer may read besides, a reader not write besides: the writer first.
+        let reads = |ask: &Ask| ask.what.class() == Class::Read;
+        (a, an, reads(aa)).cmp(&(b, bn, reads(ba)))
+    });
     placed.dedup_by(|(a, (_, an, aa)), (b, (_, bn, ba))| {
-        a == b && an == bn && aa.what.class() == ba.what.class()
+        // Twice two permits are four.
+        a == b && an == bn && aa.what.class() == ba.what.class() && aa.what.reenters()
     });
     placed.into_iter().map(|(_, part)| part).collect()
 }

@@ -18,7 +18,9 @@ use crate::together;
 
 /// Several locks as one: all or none, over any kinds, stores and servers. Redisson's `getMultiLock`.
 ///
-/// Made by [`Locks::multi`](crate::Locks::multi) for names of one store, by [`MultiLock::new`] for everything else.
+/// Made by [`Locks::multi`](crate::Locks::multi) for names of one store, by [`MultiLock::new`] for everything else: handles of
+/// the exclusive kinds are members by `into()`, the others say what of them it is ([`reader`](crate::Rw::reader),
+/// [`writer`](crate::Rw::writer), [`permits`](crate::Semaphore::permits)).
 ///
 /// # When not
 /// When one coarser lock would do: it is one command to take and one to release, and nobody meets half-way.
@@ -56,6 +58,10 @@ use crate::together;
 /// let (old, new) = (Locks::memory(), Locks::memory()); // two servers, while moving from one to the other
 /// let guard = MultiLock::new([old.mutex("k").into(), new.mutex("k").into()]).lock().await?;
 /// guard.unlock().await?;
+///
+/// let slots = locks.semaphore("slots").with_permits(3);
+/// let mixed = MultiLock::new([locks.rw("index").reader(), slots.permits(2), locks.fair("k").into()]);
+/// mixed.lock().await?.unlock().await?;
 /// # Ok::<(), distlock::Error>(())
 /// # }).unwrap();
 /// ```
