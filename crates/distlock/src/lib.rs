@@ -34,6 +34,7 @@
 //!
 #![doc = include_str!("../../../docs/guarantees.md")]
 #![doc = include_str!("../../../docs/fencing.md")]
+#![doc = include_str!("../../../docs/redisson-compat.md")]
 
 mod backoff;
 mod builder;
