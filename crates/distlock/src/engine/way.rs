@@ -9,8 +9,9 @@ use tokio::sync::oneshot;
 
 use super::acquire::{Ask, Wait};
 use super::attempt::Lead;
-use super::hold::{State, Tenure};
+use super::hold::Tenure;
 use super::lanes::LaneRef;
+use super::vitals::State;
 use super::waiters::{Grant, LaneState, Step, Ticket};
 use super::{Engine, release};
 use crate::env::{BoxFuture, Moment};

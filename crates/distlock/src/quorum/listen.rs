@@ -107,3 +107,33 @@ impl Ears {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::Virtual;
+
+    /// One node of five calls out five times, then three call out once, within a moment.
+    #[tokio::test(start_paused = true)]
+    async fn a_majority_is_heard_at_once_and_fewer_a_little_later() {
+        let env: Arc<dyn Env> = Arc::new(Virtual::new());
+        let (ears, mut listener) = Ears::new(&env, 5);
+        let topics: Vec<Arc<Topic>> = (0..5).map(|_| Arc::default()).collect();
+        for (at, topic) in topics.iter().enumerate() {
+            ears.add(at, Listener::new(topic.clone(), ()));
+        }
+        let since = env.now();
+        topics[2].wake();
+        assert_eq!(listener.heard().await, 1);
+        assert!(env.now().since(since) > GATHER - Duration::from_millis(1));
+        let since = env.now();
+        topics[..3].iter().for_each(|topic| topic.wake());
+        assert_eq!(listener.heard().await, 1);
+        assert_eq!(env.now().since(since), Duration::ZERO);
+        // Those who call out after the majority are heard too, as a round of their own.
+        topics[3..].iter().for_each(|topic| topic.wake());
+        assert_eq!(listener.heard().await, 1);
+        let more = tokio::time::timeout(GATHER * 3, listener.heard()).await;
+        assert!(more.is_err(), "heard of what nobody called out");
+    }
+}

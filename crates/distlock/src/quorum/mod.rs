@@ -34,7 +34,7 @@ use ask::{Asked, Known, ask};
 use listen::Ears;
 pub(crate) use node::Node;
 use node::{Renewed, Took};
-use votes::{Vote, Votes};
+use votes::{Answers, Vote, Votes, column, count, free_in, kept, let_go};
 
 /// After a tie the loser comes again after a while of at most this, by chance, so that those who tied do not tie again.
 const AFTER_A_TIE: Duration = Duration::from_millis(25);
@@ -45,9 +45,6 @@ pub(crate) struct Quorum {
     nodes: Arc<[Arc<Node>]>,
     env: Arc<dyn Env>,
 }
-
-/// What nodes have said so far.
-type Answers<T> = [Option<Result<T>>];
 
 /// How long a hold is good for after a majority has given it: what is left of the lease, less what clocks may differ by.
 /// `None` if that is nothing.
@@ -277,50 +274,6 @@ impl Quorum {
         };
         Error::new(kind, text)
     }
-}
-
-fn count(answers: &[Option<Took>]) -> Votes {
-    let vote = |took: &Option<Took>| took.as_ref()?.answer.as_ref().ok().map(took_it);
-    Votes::count(answers.iter().map(vote))
-}
-
-/// One claim's answers among those of all claims.
-fn column(answers: &[Option<Renewed>], at: usize) -> Vec<Option<Result<bool>>> {
-    let one =
-        |renewed: &Option<Renewed>| renewed.as_ref().and_then(|all| all.answers.get(at).cloned());
-    answers.iter().map(one).collect()
-}
-
-/// When so many nodes may be free that, with those that are now, they are a majority.
-fn free_in(answers: &Answers<Attempt>, votes: Votes) -> Duration {
-    let mut busy: Vec<Duration> = answers
-        .iter()
-        .filter_map(|answer| match answer {
-            Some(Ok(Attempt::Busy { ttl })) => Some(*ttl),
-            _ => None,
-        })
-        .collect();
-    busy.sort();
-    let missing = votes.majority().saturating_sub(votes.yes);
-    missing.checked_sub(1).and_then(|at| busy.get(at).copied()).unwrap_or_default()
-}
-
-fn took_it(attempt: &Attempt) -> Vote {
-    match attempt {
-        Attempt::Acquired { .. } => Vote::Yes,
-        Attempt::Busy { .. } => Vote::No,
-    }
-}
-
-fn let_go(released: &Released) -> Vote {
-    match released {
-        Released::Freed { .. } | Released::StillHeld => Vote::Yes,
-        Released::NotHeld => Vote::No,
-    }
-}
-
-fn kept(held: &bool) -> Vote {
-    if *held { Vote::Yes } else { Vote::No }
 }
 
 impl Store for Quorum {
