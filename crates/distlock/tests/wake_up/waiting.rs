@@ -1,11 +1,13 @@
 //! Those who wait: how they are woken, what that costs, how they leave.
 
 use std::future::IntoFuture;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use distlock_testkit::assert_clean;
+use distlock_testkit::cancel::poll_once;
+use distlock_testkit::proxy::Match;
 
 use crate::{SOON, Stage, eventually, gets_in};
 
@@ -148,4 +150,35 @@ async fn many_waiters_get_in_one_by_one_while_connections_break() {
     }
     assert_eq!(entries.load(Ordering::SeqCst), 240);
     assert_clean(&stage.server, "many").await;
+}
+
+/// A wait that ran out while it was asked for has left: what it still gets it lets go of before the next one here asks.
+#[tokio::test]
+async fn a_wait_that_ran_out_is_not_in_the_way_of_the_next_try() {
+    let stage = Stage::new().await;
+    let mutex = stage.waiters.mutex("ran-out");
+    let holder = stage.holders.mutex("ran-out").lock().await.unwrap();
+    assert!(mutex.try_lock().await.unwrap().is_none()); // scripts are loaded
+    let (at_attempt, mut reached) = tokio::sync::mpsc::unbounded_channel();
+    let (go, may_go) = mpsc::channel::<()>();
+    let may_go = Mutex::new(may_go);
+    let asked = AtomicU64::new(0);
+    // The proxy stands still with the second attempt in its hand: the one that the wait makes when it listens.
+    let _held_up = stage.proxy.watch(Match::command("EVALSHA").and(Match::by(move |_| {
+        if asked.fetch_add(1, Ordering::SeqCst) == 1 && at_attempt.send(()).is_ok() {
+            let _ = may_go.lock().expect("nobody panics here").recv_timeout(2 * SOON);
+        }
+        true
+    })));
+    let wait = tokio::spawn(mutex.try_lock().wait(SOON / 6).into_future());
+    tokio::time::timeout(SOON, reached.recv()).await.expect("it asks again");
+    assert!(wait.await.unwrap().unwrap().is_none());
+    holder.unlock().await.unwrap();
+    let mut next = mutex.try_lock().into_future();
+    poll_once(&mut next).await;
+    drop(go);
+    let guard = next.await.unwrap().expect("nobody has it");
+    guard.unlock().await.unwrap();
+    stage.proxy.heal().await;
+    assert_clean(&stage.server, "ran-out").await;
 }
