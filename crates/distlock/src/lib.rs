@@ -35,6 +35,7 @@
 //!
 #![doc = include_str!("../../../docs/guarantees.md")]
 #![doc = include_str!("../../../docs/fencing.md")]
+#![doc = include_str!("../../../docs/redisson-compat.md")]
 
 mod backoff;
 mod builder;
@@ -59,6 +60,7 @@ mod quorum;
 mod redis;
 mod request;
 pub mod store;
+mod together;
 
 pub use backoff::Backoff;
 pub use builder::Builder;

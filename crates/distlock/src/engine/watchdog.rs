@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::hold::{State, Tenure};
+use super::hold::Tenure;
 use super::release;
 use super::tell::Stepping;
+use super::vitals::State;
 use super::waiters::Step;
 use crate::config;
 use crate::env::{Env, Moment};
