@@ -48,7 +48,6 @@ use crate::observe::Observer;
 use crate::store::{
     Admin, Attempt, Claim, Command, Listener, Released, Reply, Snapshot, Store, Together, What,
 };
-use crate::together::join_all;
 
 /// Locks on one Redis server, or on a cluster of them. Dropping it closes all its connections.
 pub(crate) struct RedisStore {

@@ -1,11 +1,12 @@
 //! Renewing many holds at once.
 
-use super::call::{Call, join_all};
+use super::call::Call;
 use super::{RedisStore, exclusive, latch, leased, permits, rw, simple};
 use crate::config;
 use crate::env::BoxFuture;
 use crate::error::{ErrorKind, Result};
 use crate::store::{Claim, What};
+use crate::together::join_all;
 
 /// A renewal script, the slot it is for, and the claims, by index, that it renews.
 type Renewal = (fn(&[&Claim]) -> Call, u16, Vec<usize>);

@@ -15,13 +15,14 @@ use super::survey::{Answer, survey};
 use super::view::View;
 use super::{keeper, slots};
 use crate::error::{Error, ErrorKind, Result};
-use crate::redis::call::{Call, join_all};
+use crate::redis::call::Call;
 use crate::redis::connect::Dial;
 use crate::redis::link::Links;
 use crate::redis::node::Node;
 use crate::redis::pubsub::{Doubt, Way};
 use crate::redis::{list, refusal};
 use crate::store::{Listener, Snapshot};
+use crate::together::join_all;
 
 /// How many servers in a row may send a step elsewhere. Two are normal while a slot moves; more means that they do not agree,
 /// which passes.
