@@ -271,6 +271,23 @@ impl Cluster {
         for node in self.primaries().await {
             let _ = node.try_cli(&["CLUSTER", "SETSLOT", &number, "NODE", &to_id]).await;
         }
+        // Two moves in a row, without everybody having heard of the first, can leave each of two servers pointing at the
+        // other: the second is then no newer than the first.
+        let agreed = async || {
+            let mut epochs = Vec::new();
+            for node in self.primaries().await {
+                let nodes = text(&node.cli(&["CLUSTER", "NODES"]).await);
+                let new = nodes.lines().find(|line| line.starts_with(&to_id)).unwrap_or_default();
+                epochs.push(new.split(' ').nth(6).map(str::to_owned));
+                let open = nodes.contains(&format!("[{slot}-"));
+                if open || !matches!(node.owner_of(slot).await, Ok(Some(port)) if port == to.port())
+                {
+                    return false;
+                }
+            }
+            epochs.windows(2).all(|two| two[0] == two[1])
+        };
+        until("all primaries agree who has the slot", agreed).await;
     }
 
     /// Waits until no server that answers has a key or a channel with `prefix` in its name.
