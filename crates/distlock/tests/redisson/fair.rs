@@ -1,0 +1,3 @@
+//! `fair` beside `RedissonClient.getFairLock`.
+
+exclusive_beside_java!(fair, Kind::Fair, Line::Queue);

@@ -1,0 +1,3 @@
+//! `fenced` beside `RedissonClient.getFencedLock`.
+
+exclusive_beside_java!(fenced, Kind::Fenced, Line::Channel);
