@@ -6,13 +6,13 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use distlock::{Builder, Locks};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OnceCell};
 
 use super::{Peer, Thread, Version};
 use crate::suites::eventually;
 use crate::{Flavor, Server};
 
-/// The watchdog's timeout of the JVM that tests share: short enough to wait for, long enough for a busy machine.
+/// The watchdog's timeout of both sides: short enough to wait for, long enough for a busy machine.
 const WATCHDOG: Duration = Duration::from_secs(3);
 
 /// Redisson and distlock on one server, for one test, with names of its own.
@@ -26,7 +26,9 @@ pub struct Pair {
 #[derive(Debug)]
 struct Shared {
     server: Server,
+    watchdog: Duration,
     peer: Arc<Peer>,
+    second: OnceCell<Arc<Peer>>,
 }
 
 /// Runs a test with a Redisson of that version on a server of theirs, and sees that nothing is left behind. Says so where
@@ -42,8 +44,13 @@ impl Pair {
     ///
     /// Server and JVM are shared by the tests of a process that run at the same time.
     pub async fn of(version: Version) -> Option<Pair> {
+        Pair::with_watchdog(version, WATCHDOG).await
+    }
+
+    /// [`of`](Pair::of) with a watchdog's timeout other than 3 s.
+    pub async fn with_watchdog(version: Version, timeout: Duration) -> Option<Pair> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let shared = shared(version).await?;
+        let shared = shared(version, timeout).await?;
         let prefix = format!("i{}:", NEXT.fetch_add(1, Ordering::Relaxed));
         Some(Pair { shared, prefix })
     }
@@ -58,9 +65,14 @@ impl Pair {
         &self.shared.server
     }
 
-    /// The JVM. Others use it too; its watchdog's timeout is 3 s.
+    /// The JVM. Others use it too.
     pub fn peer(&self) -> &Arc<Peer> {
         &self.shared.peer
+    }
+
+    /// A second JVM, started when it is first asked for. Others use it too.
+    pub async fn second_peer(&self) -> &Arc<Peer> {
+        self.shared.second.get_or_init(|| self.own_peer()).await
     }
 
     /// Which Redisson it is.
@@ -73,12 +85,13 @@ impl Pair {
         self.peer().thread(&self.name(name))
     }
 
-    /// A JVM of this test's own, to be killed or stopped. The watchdog's timeout is 3 s.
+    /// A JVM of this test's own, to be killed or stopped.
     ///
     /// # Panics
     /// When it does not come up.
     pub async fn own_peer(&self) -> Arc<Peer> {
-        let peer = Peer::builder(self.version()).address(self.server().addr()).watchdog(WATCHDOG);
+        let peer = Peer::builder(self.version()).address(self.server().addr());
+        let peer = peer.watchdog(self.shared.watchdog);
         Arc::new(peer.start().await.expect("the other one was installed"))
     }
 
@@ -87,12 +100,12 @@ impl Pair {
         Locks::builder().url(self.server().url())
     }
 
-    /// One more `Locks` on the server: as good as another process. The watchdog's timeout is 3 s, as Java's.
+    /// One more `Locks` on the server: as good as another process. The watchdog's timeout is the same as Java's.
     ///
     /// # Panics
     /// When it cannot be opened.
     pub async fn rust(&self) -> Locks {
-        self.builder().watchdog(WATCHDOG).connect().await.expect("the server answers")
+        self.builder().watchdog(self.shared.watchdog).connect().await.expect("the server answers")
     }
 
     /// Waits until `n` are subscribed to the channel of a plain, fenced or multi lock: until so many *processes* wait. For a fair
@@ -160,19 +173,21 @@ impl Pair {
 }
 
 /// The server and the JVM of that version which tests share; started for the first of them, stopped after the last.
-async fn shared(version: Version) -> Option<Arc<Shared>> {
-    static SHARED: Mutex<Vec<(Version, Weak<Shared>)>> = Mutex::const_new(Vec::new());
+async fn shared(version: Version, watchdog: Duration) -> Option<Arc<Shared>> {
+    static SHARED: Mutex<Vec<Weak<Shared>>> = Mutex::const_new(Vec::new());
     let mut all = SHARED.lock().await;
-    let known = all.iter().find(|(of, _)| *of == version);
-    if let Some(shared) = known.and_then(|(_, shared)| shared.upgrade()) {
+    all.retain(|shared| shared.strong_count() > 0);
+    let is_meant =
+        |shared: &Arc<Shared>| shared.peer.version() == version && shared.watchdog == watchdog;
+    if let Some(shared) = all.iter().filter_map(Weak::upgrade).find(is_meant) {
         return Some(shared);
     }
     // Asked first: a test that is skipped starts no server.
     version.dir()?;
     let server = Server::builder(Flavor::Redis).start().await;
-    let peer = Peer::builder(version).address(server.addr()).watchdog(WATCHDOG).start().await?;
-    let shared = Arc::new(Shared { server, peer: Arc::new(peer) });
-    all.retain(|(of, _)| *of != version);
-    all.push((version, Arc::downgrade(&shared)));
+    let peer = Peer::builder(version).address(server.addr()).watchdog(watchdog).start().await?;
+    let (peer, second) = (Arc::new(peer), OnceCell::new());
+    let shared = Arc::new(Shared { server, watchdog, peer, second });
+    all.push(Arc::downgrade(&shared));
     Some(shared)
 }

@@ -155,8 +155,15 @@ macro_rules! exclusive_beside_java {
             guard.unlock().await.expect("it was held");
 
             let guard = lock.lock().lease(ms(500)).await.expect("it is free");
-            let next = java.try_lock(JAVA, &name, secs(10), Some(HOUR)).await;
-            assert!(guard.is_lost(), "two are inside");
+            // Several times: a fair lock's waiter of Redisson before 3.32 may miss the end of a lease by a millisecond, and
+            // then waits for as long as it may.
+            let mut next = None;
+            for _ in 0..5 {
+                if next.is_none() {
+                    next = java.try_lock(JAVA, &name, secs(2), Some(HOUR)).await;
+                    assert!(next.is_none() || guard.is_lost(), "two are inside");
+                }
+            }
             assert!(next.is_some());
             let late = guard.unlock().await.expect_err("it is Java's");
             assert_eq!(late.kind(), ErrorKind::Lost);

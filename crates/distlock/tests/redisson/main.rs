@@ -71,6 +71,13 @@ with_redisson! {
         a_lease_that_ends_lets_the_other_in
         rust_forces_java_out
         java_forces_rust_out
+        a_mixed_queue_keeps_its_order
+        a_wait_of_javas_that_runs_out_leaves_the_others_in_line
+        a_request_of_ours_that_is_dropped_leaves_the_others_in_line
+        a_dead_waiter_of_javas_costs_seconds
+        a_dead_waiter_of_ours_costs_seconds
+        an_interrupted_thread_costs_seconds
+        a_place_lasts_for_longer_than_a_lease
     ;
     fenced:
         java_keeps_rust_out

@@ -7,6 +7,7 @@ mod stress;
 mod wake_up;
 
 use std::future::Future;
+use std::time::Duration;
 
 use distlock_testkit::Pair;
 use distlock_testkit::peer::Version;
@@ -43,7 +44,11 @@ macro_rules! suites {
 
 with_redisson! {
     stress:
-        nobody_meets_in_any_kind
+        mutex
+        fair
+        fenced
+        spin
+        multi
     ;
     wake_up:
         mutex
@@ -55,8 +60,8 @@ with_redisson! {
 /// Runs a test while no other one runs.
 async fn alone<F: Future<Output = ()>>(version: Version, test: impl FnOnce(Pair) -> F) {
     static ALONE: Mutex<()> = Mutex::const_new(());
-    // Before its turn: a JVM that the next test wants too is not stopped in between.
-    let Some(pair) = Pair::of(version).await else { return };
+    // Before its turn: a JVM that the next test wants too is not stopped in between. With a watchdog that no load can starve.
+    let Some(pair) = Pair::with_watchdog(version, Duration::from_secs(30)).await else { return };
     let _alone = ALONE.lock().await;
     test(pair.clone()).await;
     pair.assert_clean().await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use distlock_testkit::history::History;
-use distlock_testkit::{Pair, Peer, Worker, worker};
+use distlock_testkit::{Pair, Worker, worker};
 
 /// A fight: what the two of each process do.
 struct Fight {
@@ -19,15 +19,6 @@ const fn alone(rust: &'static str, java: &'static str) -> Fight {
     Fight { rust: [rust, rust], java: [java, java], names: ["k", "k"], most: 1 }
 }
 
-const FIGHTS: &[Fight] = &[
-    alone("mutex", "plain"),
-    alone("fair", "fair"),
-    alone("fenced", "fenced"),
-    alone("spin", "spin"),
-    // In another order on the other side.
-    Fight { names: ["a,b", "b,a"], ..alone("multi", "multi") },
-];
-
 /// How long each fight lasts.
 fn time() -> Duration {
     match std::env::var_os("DISTLOCK_LONG") {
@@ -36,60 +27,69 @@ fn time() -> Duration {
     }
 }
 
+pub(super) async fn mutex(pair: Pair) {
+    fight(pair, alone("mutex", "plain")).await;
+}
+
+pub(super) async fn fair(pair: Pair) {
+    fight(pair, alone("fair", "fair")).await;
+}
+
+pub(super) async fn fenced(pair: Pair) {
+    fight(pair, alone("fenced", "fenced")).await.check_tokens();
+}
+
+pub(super) async fn spin(pair: Pair) {
+    fight(pair, alone("spin", "spin")).await;
+}
+
+/// Each side in an order of its own.
+pub(super) async fn multi(pair: Pair) {
+    fight(pair, Fight { names: ["a,b", "b,a"], ..alone("multi", "multi") }).await;
+}
+
 /// Nobody meets, no update gets lost, everybody gets in, and nothing is left.
-pub(super) async fn nobody_meets_in_any_kind(pair: Pair) {
+async fn fight(pair: Pair, fight: Fight) -> History {
     let mut ours = [rival(&pair).await, rival(&pair).await];
-    let mut javas = Vec::new();
-    for _ in 0..2 {
-        let peer = Peer::start(pair.version(), pair.server()).await;
-        javas.push(std::sync::Arc::new(peer.expect("the other one was installed")));
+    let javas = [pair.peer(), pair.second_peer().await];
+    let (key, time) = (pair.name("inside"), time());
+    let names = fight.names.map(|names| {
+        let names: Vec<String> = names.split(',').map(|name| pair.name(name)).collect();
+        names.join(",")
+    });
+    let ms = time.as_millis();
+    for (n, process) in ours.iter_mut().enumerate() {
+        for (task, kind) in fight.rust.iter().enumerate() {
+            process.send(&format!("stress {kind} {} {key} rust{n}-{task} {ms}", names[0]));
+        }
     }
-    for (round, fight) in FIGHTS.iter().enumerate() {
-        let names = |side: usize| {
-            let names =
-                fight.names[side].split(',').map(|name| pair.name(&format!("{round}-{name}")));
-            names.collect::<Vec<_>>().join(",")
-        };
-        let (key, ms) = (pair.name(&format!("{round}-inside")), time().as_millis());
-        for (n, process) in ours.iter_mut().enumerate() {
-            for (task, kind) in fight.rust.iter().enumerate() {
-                process.send(&format!("stress {kind} {} {key} rust{n}-{task} {ms}", names(0)));
-            }
+    let mut threads = Vec::new();
+    for peer in javas {
+        for (task, kind) in fight.java.iter().enumerate() {
+            threads.push(peer.thread(&format!("java{task}")).stress(kind, &names[1], &key, time));
         }
-        let mut threads = Vec::new();
-        for peer in &javas {
-            for (task, kind) in fight.java.iter().enumerate() {
-                let thread = peer.thread(&format!("java{task}"));
-                threads.push(thread.stress(kind, &names(1), &key, time()));
-            }
+    }
+    let limit = time + Duration::from_secs(30);
+    for process in &mut ours {
+        for _ in 0..2 {
+            let done = process.line_within(limit).await.expect("it goes on");
+            assert!(done.starts_with("done "), "{done}");
         }
-        let limit = time() + Duration::from_secs(30);
-        for thread in threads {
-            thread.within(limit).await;
-        }
-        for process in &mut ours {
-            for _ in 0..2 {
-                let done = process.line_within(limit).await.expect("it does not end");
-                assert!(done.starts_with("done "), "{}: {done}", fight.rust[0]);
-            }
-        }
-        let history = History::take(pair.server(), &key).await;
-        history.check(fight.most);
-        if fight.rust[0] == "fenced" {
-            history.check_tokens();
-        }
-        let entries = history.entries();
-        let turns = history.turns(|who| who.starts_with("rust"));
-        println!(
-            "stress, {}, Redisson {}: {turns} turns, {entries:?}",
-            fight.rust[0],
-            pair.version().number(),
-        );
-        assert_eq!(entries.len(), 8, "somebody never got in: {entries:?}");
+    }
+    for thread in threads {
+        thread.within(limit).await;
     }
     for process in ours {
         assert!(process.finish().await.success());
     }
+    let history = History::take(pair.server(), &key).await;
+    history.check(fight.most);
+    let turns = history.turns(|who| who.starts_with("rust"));
+    let entries: Vec<u64> = history.entries().into_values().collect();
+    let number = pair.version().number();
+    println!("stress, {}, Redisson {number}: {entries:?}, {turns} turns", fight.rust[1]);
+    assert_eq!(entries.len(), 8, "somebody never got in: {:?}", history.entries());
+    history
 }
 
 async fn rival(pair: &Pair) -> Worker {
