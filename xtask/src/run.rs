@@ -16,7 +16,8 @@ const THREADS: &str = "RUST_TEST_THREADS";
 pub(crate) fn test(args: &[String]) -> Result<ExitCode, String> {
     let servers = servers::ensure(&root(), &target_dir())?;
     let mut command = cargo();
-    command.arg("test").args(scope(args)).arg("--all-features");
+    // One run tells everything that is broken.
+    command.args(["test", "--no-fail-fast"]).args(scope(args)).arg("--all-features");
     let without = !servers.has_redis() && scope(args).is_some();
     if without {
         // Unit tests need no server, those of the Redis store apart. Whoever names a part gets that part.

@@ -48,3 +48,58 @@ pub async fn poll_once(work: &mut (impl Future + Unpin)) {
     let ready = poll_fn(|cx| Poll::Ready(Pin::new(&mut *work).poll(cx).is_ready())).await;
     assert!(!ready, "a future that was meant to wait is ready at once");
 }
+
+/// More polls than any future under test takes.
+const MOST_POLLS: usize = 80;
+
+/// Drops a future after 0, 1, 2 … polls, until it is done or sleeps: once at every place where it can be dropped.
+///
+/// `prepare` sets each round up, `check` takes what else it made, and `nothing_left` looks at what the round left; it gets
+/// words that say which round it was.
+///
+/// # Panics
+/// When the future never ends.
+pub async fn sweep<T, F: Future<Output = T>, G>(
+    what: &str,
+    mut nothing_left: impl AsyncFnMut(&str),
+    mut prepare: impl AsyncFnMut() -> (F, G),
+    mut check: impl AsyncFnMut(G),
+) {
+    for polls in 0..MOST_POLLS {
+        let (work, rest) = prepare().await;
+        let cut = poll_times(work, polls).await;
+        let over = !matches!(cut, Cut::Dropped);
+        drop(cut); // a guard that was won goes here
+        check(rest).await;
+        nothing_left(&format!("{what} after {polls} polls")).await;
+        if over {
+            assert!(polls > 0, "{what}: nothing was swept");
+            return;
+        }
+    }
+    panic!("{what}: still not over after {MOST_POLLS} polls");
+}
+
+/// [`sweep`] in fine steps of time: between a question and its answer.
+pub async fn sweep_time<T, F, G>(
+    what: &str,
+    mut nothing_left: impl AsyncFnMut(&str),
+    mut prepare: impl AsyncFnMut() -> (F, G),
+    mut check: impl AsyncFnMut(G),
+) where
+    F: Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    for step in 0..25 {
+        let (work, rest) = prepare().await;
+        let task = tokio::spawn(work);
+        let since = std::time::Instant::now();
+        while since.elapsed() < Duration::from_micros(80 * step) {
+            tokio::task::yield_now().await;
+        }
+        task.abort();
+        drop(task.await);
+        check(rest).await;
+        nothing_left(&format!("{what} after {} µs", 80 * step)).await;
+    }
+}

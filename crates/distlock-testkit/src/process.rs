@@ -181,7 +181,7 @@ impl Worker {
 
     /// `SIGSTOP`.
     pub fn stop(&self) {
-        spawn::signal(self.pid(), Signal::STOP);
+        spawn::stop(self.pid());
     }
 
     /// `SIGCONT`.

@@ -64,3 +64,21 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
     let pid = Pid::from_raw(raw).expect("a child's process id is not 0");
     kill_process(pid, signal).expect("a child that has not been waited for can be signalled");
 }
+
+/// `SIGSTOP`, and back only when every thread of the child has stopped: the signal alone leaves it time to act.
+pub(crate) fn stop(pid: u32) {
+    signal(pid, Signal::STOP);
+    while !is_stopped(pid) {
+        std::thread::yield_now();
+    }
+}
+
+fn is_stopped(pid: u32) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return true };
+    threads.flatten().all(|thread| {
+        // A thread that ends in this moment is not going to act either.
+        let Ok(stat) = std::fs::read_to_string(thread.path().join("stat")) else { return true };
+        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+        matches!(state, Some('T' | 't' | 'X' | 'Z') | None)
+    })
+}

@@ -3,15 +3,15 @@
 use std::fmt;
 use std::future::Future;
 use std::ops::Deref;
-use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use crate::engine::{self, Hold, State};
 use crate::error::Result;
+use crate::member::Member;
 use crate::owner::Owner;
 use crate::request::{Acquire, Got, May, check_lease};
 use crate::store::{PermitId, What};
+use crate::together;
 
 /// The lock is held while this lives, unless it is [lost](Guard::lost). Dropping it releases the lock.
 ///
@@ -131,20 +131,8 @@ impl Guard {
     /// `Lost`; what `work` had done by then, it has done.
     pub async fn while_held<F: Future>(&self, work: F) -> Result<F::Output> {
         let tenure = &self.hold.tenure;
-        let mut work = pin!(work);
-        let mut lost = pin!(self.lost());
-        let error = || engine::lost().about(tenure.kind, tenure.name());
-        std::future::poll_fn(|cx| {
-            // Before and after: work that ends in the moment of the loss was not protected to its end.
-            if lost.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(Err(error()));
-            }
-            match work.as_mut().poll(cx) {
-                Poll::Ready(_) if self.is_lost() => Poll::Ready(Err(error())),
-                done => done.map(Ok),
-            }
-        })
-        .await
+        let done = together::unless(self.lost(), || self.is_lost(), work).await;
+        done.ok_or_else(|| engine::lost().about(tenure.kind, tenure.name()))
     }
 
     /// Who holds the lock through this guard; pass it on to re-enter.
@@ -296,8 +284,8 @@ impl WriteGuard {
         let hold = &self.0.hold;
         let (tenure, lease) = (&hold.tenure, hold.tenure.lease);
         let (engine, name, kind) = (tenure.engine.clone(), tenure.name().clone(), tenure.kind);
-        let read: Acquire<ReadGuard, May> =
-            Acquire::new(engine, Ok(name), kind, What::Read).owner(&tenure.owner);
+        let reader = Member { engine, name: Ok(name), kind, what: What::Read, spin: None };
+        let read = Acquire::<ReadGuard, May>::one(reader).owner(&tenure.owner);
         let read = if hold.watched { read } else { read.lease(lease) };
         // Whoever writes can read at once; if this one cannot, somebody else writes.
         let Some(read) = read.await? else {

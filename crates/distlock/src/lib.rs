@@ -34,6 +34,7 @@
 //!
 #![doc = include_str!("../../../docs/guarantees.md")]
 #![doc = include_str!("../../../docs/fencing.md")]
+#![doc = include_str!("../../../docs/redisson-compat.md")]
 
 mod backoff;
 mod builder;
@@ -56,6 +57,7 @@ mod quorum;
 mod redis;
 mod request;
 pub mod store;
+mod together;
 
 pub use backoff::Backoff;
 pub use builder::Builder;

@@ -12,7 +12,8 @@ use crate::owner::Owner;
 use crate::request::check_lease;
 use crate::store::{Kind, What};
 
-/// One of several locks that are acquired together. Made from a handle: `locks.mutex("k").into()`.
+/// One of several locks that are acquired together. Made from a handle: `locks.mutex("k").into()`,
+/// `locks.rw("k").reader()`, `locks.semaphore("s").permits(2)`.
 #[derive(Clone)]
 pub struct Member {
     pub(crate) engine: Arc<Engine>,

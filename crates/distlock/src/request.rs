@@ -15,7 +15,7 @@ use crate::env::{BoxFuture, System};
 use crate::error::{Error, ErrorKind, Result};
 use crate::member::Member;
 use crate::owner::Owner;
-use crate::store::{Kind, Snapshot, What};
+use crate::store::{Snapshot, What};
 
 /// The lock must be had: not getting it in time is an error.
 #[derive(Debug)]
@@ -67,14 +67,9 @@ impl<G, Ending> Acquire<G, Ending> {
         Acquire { subject: Subject::All(members), owner, wait, lease, ending }
     }
 
-    pub(crate) fn new(
-        engine: Arc<Engine>,
-        name: Result<Arc<str>>,
-        kind: Kind,
-        what: What,
-    ) -> Acquire<G, Ending> {
+    /// A request for one lock.
+    pub(crate) fn one(member: Member) -> Acquire<G, Ending> {
         let (owner, wait, lease, ending) = (None, None, None, PhantomData);
-        let member = Member { engine, name, kind, what, spin: None };
         Acquire { subject: Subject::One(member), owner, wait, lease, ending }
     }
 

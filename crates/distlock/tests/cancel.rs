@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::future::{Future, IntoFuture, pending};
+use std::future::{IntoFuture, pending};
 use std::sync::Arc;
 use std::time::Duration;
 
 use distlock::{Locks, Mutex};
 use distlock_testkit::Flavor;
-use distlock_testkit::cancel::{Cut, poll_times};
+use distlock_testkit::cancel::{poll_times, sweep, sweep_time};
 use distlock_testkit::suites::{Ground, Recorder, Site, eventually};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
@@ -17,9 +17,6 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// Long enough that nothing here ends because a lease does: what is free again was released.
 const WATCHDOG: Duration = Duration::from_secs(600);
-
-/// More polls than any of the futures here takes.
-const MOST_POLLS: usize = 60;
 
 const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -99,6 +96,11 @@ impl Scene {
             .await;
         assert_eq!(self.seen.count(&self.name, "lost"), 0, "{what}");
     }
+
+    /// For a sweep.
+    fn nothing_left(&self) -> impl AsyncFnMut(&str) {
+        async |what: &str| self.assert_nothing_left(what).await
+    }
 }
 
 /// How many tasks there are when none has come or gone for a while.
@@ -113,64 +115,15 @@ async fn settled_tasks() -> usize {
     tasks
 }
 
-/// Drops a future after 0, 1, 2 … polls, until it is done or sleeps; `prepare` sets each round up and `check` looks at
-/// what it left.
-async fn sweep<T, F, G>(
-    what: &str,
-    scene: &Scene,
-    mut prepare: impl AsyncFnMut() -> (F, G),
-    mut check: impl AsyncFnMut(G),
-) where
-    F: Future<Output = T>,
-{
-    for polls in 0..MOST_POLLS {
-        let (work, rest) = prepare().await;
-        let cut = poll_times(work, polls).await;
-        let over = !matches!(cut, Cut::Dropped);
-        drop(cut); // a guard that was won goes here
-        check(rest).await;
-        scene.assert_nothing_left(&format!("{what} after {polls} polls")).await;
-        if over {
-            assert!(polls > 0, "{what}: nothing was swept");
-            return;
-        }
-    }
-    panic!("{what}: still not over after {MOST_POLLS} polls");
-}
-
-/// Drops a future after a time, in fine steps: between a question and its answer.
-async fn sweep_time<T, F, G>(
-    what: &str,
-    scene: &Scene,
-    mut prepare: impl AsyncFnMut() -> (F, G),
-    mut check: impl AsyncFnMut(G),
-) where
-    F: Future<Output = T> + Send + 'static,
-    T: Send + 'static,
-{
-    for step in 0..25 {
-        let (work, rest) = prepare().await;
-        let task = tokio::spawn(work);
-        let since = std::time::Instant::now();
-        while since.elapsed() < Duration::from_micros(80 * step) {
-            tokio::task::yield_now().await;
-        }
-        task.abort();
-        drop(task.await);
-        check(rest).await;
-        scene.assert_nothing_left(&format!("{what} after {} µs", 80 * step)).await;
-    }
-}
-
 async fn an_uncontended_acquisition(scene: Scene) {
     let prepare = async || (scene.mutex().lock().into_future(), ());
-    sweep("lock", &scene, prepare, async |()| ()).await;
+    sweep("lock", scene.nothing_left(), prepare, async |()| ()).await;
     let prepare = async || (scene.mutex().try_lock().into_future(), ());
-    sweep("try_lock", &scene, prepare, async |()| ()).await;
+    sweep("try_lock", scene.nothing_left(), prepare, async |()| ()).await;
     let prepare = async || (scene.mutex().lock().lease(HOUR).into_future(), ());
-    sweep_time("lock with a lease", &scene, prepare, async |()| ()).await;
+    sweep_time("lock with a lease", scene.nothing_left(), prepare, async |()| ()).await;
     let prepare = async || (scene.mutex().try_lock().into_future(), ());
-    sweep_time("try_lock", &scene, prepare, async |()| ()).await;
+    sweep_time("try_lock", scene.nothing_left(), prepare, async |()| ()).await;
 }
 
 async fn an_acquisition_held_up_elsewhere(scene: Scene) {
@@ -182,12 +135,12 @@ async fn an_acquisition_held_up_elsewhere(scene: Scene) {
         let held = scene.other().lock().lease(HOUR).await.unwrap();
         (scene.mutex().lock().into_future(), held)
     };
-    sweep("lock", &scene, prepare, check).await;
+    sweep("lock", scene.nothing_left(), prepare, check).await;
     let prepare = async || {
         let held = scene.other().lock().lease(HOUR).await.unwrap();
         (scene.mutex().lock().wait(HOUR).into_future(), held)
     };
-    sweep_time("lock", &scene, prepare, check).await;
+    sweep_time("lock", scene.nothing_left(), prepare, check).await;
 }
 
 async fn an_acquisition_held_up_here(scene: Scene) {
@@ -199,12 +152,12 @@ async fn an_acquisition_held_up_here(scene: Scene) {
         let held = scene.mutex().lock().lease(HOUR).await.unwrap();
         (scene.mutex().lock().into_future(), held)
     };
-    sweep("lock", &scene, prepare, check).await;
+    sweep("lock", scene.nothing_left(), prepare, check).await;
     let prepare = async || {
         let held = scene.mutex().lock().lease(HOUR).await.unwrap();
         (scene.mutex().lock().wait(HOUR).into_future(), held)
     };
-    sweep_time("lock", &scene, prepare, check).await;
+    sweep_time("lock", scene.nothing_left(), prepare, check).await;
 }
 
 /// The waiter leaves while the holder does.
@@ -222,8 +175,8 @@ async fn an_acquisition_released_in_that_moment(scene: Scene) {
         let check = async |release: tokio::task::JoinHandle<distlock::Result<()>>| {
             release.await.unwrap().unwrap();
         };
-        sweep("lock", &scene, prepare, check).await;
-        sweep_time("lock", &scene, prepare, check).await;
+        sweep("lock", scene.nothing_left(), prepare, check).await;
+        sweep_time("lock", scene.nothing_left(), prepare, check).await;
     }
 }
 
@@ -241,8 +194,8 @@ async fn a_re_entry(scene: Scene) {
         assert!(scene.other().try_lock().await.unwrap().is_none(), "the outer hold stays");
         outer.unlock().await.unwrap();
     };
-    sweep("re-entry", &scene, prepare, check).await;
-    sweep_time("re-entry", &scene, prepare, check).await;
+    sweep("re-entry", scene.nothing_left(), prepare, check).await;
+    sweep_time("re-entry", scene.nothing_left(), prepare, check).await;
 }
 
 async fn an_unlock(scene: Scene) {
@@ -250,8 +203,8 @@ async fn an_unlock(scene: Scene) {
         let held = scene.mutex().lock().lease(HOUR).await.unwrap();
         (held.unlock(), ())
     };
-    sweep("unlock", &scene, prepare, async |()| ()).await;
-    sweep_time("unlock", &scene, prepare, async |()| ()).await;
+    sweep("unlock", scene.nothing_left(), prepare, async |()| ()).await;
+    sweep_time("unlock", scene.nothing_left(), prepare, async |()| ()).await;
     // With somebody waiting for it elsewhere and here.
     for waiter in [scene.other(), scene.mutex()] {
         let prepare = async || {
@@ -264,7 +217,7 @@ async fn an_unlock(scene: Scene) {
             let served = timeout(Duration::from_secs(5), waiting).await.expect("it is served");
             served.unwrap().unwrap().unlock().await.unwrap();
         };
-        sweep("unlock with a waiter", &scene, prepare, check).await;
+        sweep("unlock with a waiter", scene.nothing_left(), prepare, check).await;
     }
 }
 
@@ -283,8 +236,8 @@ async fn an_extension(scene: Scene) {
         let held = Arc::into_inner(held).expect("nobody else has it");
         held.unlock().await.unwrap();
     };
-    sweep("extend", &scene, prepare, check).await;
-    sweep_time("extend", &scene, prepare, check).await;
+    sweep("extend", scene.nothing_left(), prepare, check).await;
+    sweep_time("extend", scene.nothing_left(), prepare, check).await;
 }
 
 async fn work_under_a_lock(scene: Scene) {
@@ -307,7 +260,7 @@ async fn work_under_a_lock(scene: Scene) {
         assert!(scene.other().try_lock().await.unwrap().is_none());
         Arc::into_inner(held).expect("nobody else has it").unlock().await.unwrap();
     };
-    sweep("while_held", &scene, prepare, check).await;
+    sweep("while_held", scene.nothing_left(), prepare, check).await;
 }
 
 async fn a_question(scene: Scene) {
@@ -319,7 +272,7 @@ async fn a_question(scene: Scene) {
         };
         (work, ())
     };
-    sweep("inspect and force", &scene, prepare, async |()| ()).await;
+    sweep("inspect and force", scene.nothing_left(), prepare, async |()| ()).await;
 }
 
 /// Many waiters, all dropped in one moment.

@@ -1,43 +1,6 @@
 //! The fair lock keeps its promises on every store.
 
-use distlock_testkit::promises;
-
-/// Promises that look at a whole server.
-macro_rules! promises_of_a_server {
-    ($suite:ident: $($promise:ident)*) => {
-        mod $suite {
-            $(mod $promise {
-                use distlock_testkit::suites::fair;
-                use distlock_testkit::{Flavor, Server};
-
-                async fn stand(flavor: Flavor) {
-                    match flavor.program() {
-                        Some(_) => {
-                            let server = Server::builder(flavor).start().await;
-                            fair::$suite::$promise(server).await;
-                        }
-                        None => eprintln!("SKIPPED: no server for {flavor:?}"),
-                    }
-                }
-
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn redis() {
-                    stand(Flavor::Redis).await;
-                }
-
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn valkey() {
-                    stand(Flavor::Valkey).await;
-                }
-
-                #[tokio::test]
-                async fn redis62() {
-                    stand(Flavor::Redis62).await;
-                }
-            })*
-        }
-    };
-}
+use distlock_testkit::{promises, server_promises};
 
 promises! {
     fair::basics:
@@ -86,8 +49,8 @@ promises! {
     closing_ends_every_wait
 }
 
-promises_of_a_server! {
-    server:
+server_promises! {
+    fair::server:
     a_server_that_is_gone_is_an_outage
     an_uncontended_lock_costs_two_commands
     the_queue_has_the_full_name
@@ -96,8 +59,8 @@ promises_of_a_server! {
     nobody_polls_while_the_first_in_line_is_silent
 }
 
-promises_of_a_server! {
-    drift:
+server_promises! {
+    fair::drift:
     waits_that_run_out_push_nobodys_time
     acquisitions_push_nobodys_time
     deaths_push_nobodys_time
@@ -105,8 +68,8 @@ promises_of_a_server! {
     the_dead_bring_the_others_closer
 }
 
-promises_of_a_server! {
-    deaths:
+server_promises! {
+    fair::deaths:
     five_killed_processes_cost_the_next_a_second
     whoever_is_killed_when_its_turn_comes_costs_two_or_three
     a_holder_that_dies_with_the_first_in_line_costs_its_lease_and_seconds
@@ -114,8 +77,8 @@ promises_of_a_server! {
     a_waiter_that_is_cut_off_costs_seconds
 }
 
-promises_of_a_server! {
-    faults:
+server_promises! {
+    fair::faults:
     a_lost_reply_leaves_no_place_behind
     a_request_dropped_after_a_lost_reply_leaves_no_place
     a_lost_reply_costs_nobody_its_turn

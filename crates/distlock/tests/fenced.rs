@@ -1,43 +1,6 @@
 //! The fenced lock keeps its promises on every store; so do those who check its numbers, and commands under a guard.
 
-use distlock_testkit::promises;
-
-/// Promises that look at a whole server.
-macro_rules! promises_of_a_server {
-    ($suite:ident: $($promise:ident)*) => {
-        mod $suite {
-            $(mod $promise {
-                use distlock_testkit::suites::fenced;
-                use distlock_testkit::{Flavor, Server};
-
-                async fn stand(flavor: Flavor) {
-                    match flavor.program() {
-                        Some(_) => {
-                            let server = Server::builder(flavor).start().await;
-                            fenced::$suite::$promise(server).await;
-                        }
-                        None => eprintln!("SKIPPED: no server for {flavor:?}"),
-                    }
-                }
-
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn redis() {
-                    stand(Flavor::Redis).await;
-                }
-
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn valkey() {
-                    stand(Flavor::Valkey).await;
-                }
-
-                #[tokio::test]
-                async fn redis62() {
-                    stand(Flavor::Redis62).await;
-                }
-            })*
-        }
-    };
-}
+use distlock_testkit::{promises, server_promises};
 
 promises! {
     fenced::basics:
@@ -82,16 +45,16 @@ promises! {
     a_gate_is_exact_under_a_crowd
 }
 
-promises_of_a_server! {
-    server:
+server_promises! {
+    fenced::server:
     a_server_that_is_gone_is_an_outage
     an_uncontended_lock_costs_two_commands
     a_lost_answer_costs_a_number_and_nothing_else
     a_gate_is_asked_again_when_its_answer_is_lost
 }
 
-promises_of_a_server! {
-    guarded:
+server_promises! {
+    fenced::guarded:
     who_lost_the_lock_cannot_write
     readers_and_writers_can_while_they_hold
     an_heir_can_write_at_once

@@ -1,7 +1,7 @@
 //! The mutex keeps its promises on every store.
 
 use distlock_testkit::suites::{Site, mutex};
-use distlock_testkit::{Flavor, Server, promises};
+use distlock_testkit::{Flavor, promises, server_promises};
 
 /// The same for programs without a runtime.
 macro_rules! promises_to_threads {
@@ -23,31 +23,6 @@ macro_rules! promises_to_threads {
                 #[test]
                 fn redis() {
                     mutex::threads::stand(Site::Server(Flavor::Redis), mutex::threads::$promise);
-                }
-            })*
-        }
-    };
-}
-
-/// Promises that look at a whole server.
-macro_rules! promises_of_a_server {
-    ($($promise:ident)*) => {
-        mod server {
-            $(mod $promise {
-                use crate::*;
-
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn redis() {
-                    mutex::server::$promise(Server::redis().await).await;
-                }
-
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn valkey() {
-                    if Flavor::Valkey.program().is_none() {
-                        eprintln!("SKIPPED: no server for Valkey");
-                        return;
-                    }
-                    mutex::server::$promise(Server::valkey().await).await;
                 }
             })*
         }
@@ -160,7 +135,8 @@ promises_to_threads! {
     threads_never_meet
 }
 
-promises_of_a_server! {
+server_promises! {
+    mutex::server:
     five_thousand_waiters_share_one_subscription_connection
     a_server_that_is_gone_is_an_outage
     a_wait_ends_in_time_on_a_frozen_server

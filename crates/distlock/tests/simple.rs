@@ -1,43 +1,6 @@
 //! The simple lock keeps its promises on every store, and together with redis-py.
 
-use distlock_testkit::promises;
-
-/// Promises that look at a whole server.
-macro_rules! promises_of_a_server {
-    ($suite:ident: $($promise:ident)*) => {
-        mod $suite {
-            $(mod $promise {
-                use distlock_testkit::suites::simple;
-                use distlock_testkit::{Flavor, Server};
-
-                async fn stand(flavor: Flavor) {
-                    match flavor.program() {
-                        Some(_) => {
-                            let server = Server::builder(flavor).start().await;
-                            simple::$suite::$promise(server).await;
-                        }
-                        None => eprintln!("SKIPPED: no server for {flavor:?}"),
-                    }
-                }
-
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn redis() {
-                    stand(Flavor::Redis).await;
-                }
-
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn valkey() {
-                    stand(Flavor::Valkey).await;
-                }
-
-                #[tokio::test]
-                async fn redis62() {
-                    stand(Flavor::Redis62).await;
-                }
-            })*
-        }
-    };
-}
+use distlock_testkit::{promises, server_promises};
 
 promises! {
     simple::basics:
@@ -65,16 +28,16 @@ promises! {
     a_request_dropped_at_any_poll_leaves_nothing
 }
 
-promises_of_a_server! {
-    server:
+server_promises! {
+    simple::server:
     a_server_that_is_gone_is_an_outage
     an_uncontended_lock_costs_two_commands
     it_works_where_pub_sub_is_forbidden
     what_is_no_such_lock_is_a_conflict
 }
 
-promises_of_a_server! {
-    redis_py:
+server_promises! {
+    simple::redis_py:
     each_keeps_the_other_out
     each_gets_in_after_the_other
     neither_touches_what_the_other_holds

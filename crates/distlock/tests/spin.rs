@@ -1,43 +1,6 @@
 //! The spin lock keeps its promises on every store.
 
-use distlock_testkit::promises;
-
-/// Promises that look at a whole server.
-macro_rules! promises_of_a_server {
-    ($suite:ident: $($promise:ident)*) => {
-        mod $suite {
-            $(mod $promise {
-                use distlock_testkit::suites::spin;
-                use distlock_testkit::{Flavor, Server};
-
-                async fn stand(flavor: Flavor) {
-                    match flavor.program() {
-                        Some(_) => {
-                            let server = Server::builder(flavor).start().await;
-                            spin::$suite::$promise(server).await;
-                        }
-                        None => eprintln!("SKIPPED: no server for {flavor:?}"),
-                    }
-                }
-
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn redis() {
-                    stand(Flavor::Redis).await;
-                }
-
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn valkey() {
-                    stand(Flavor::Valkey).await;
-                }
-
-                #[tokio::test]
-                async fn redis62() {
-                    stand(Flavor::Redis62).await;
-                }
-            })*
-        }
-    };
-}
+use distlock_testkit::{promises, server_promises};
 
 promises! {
     spin::basics:
@@ -74,8 +37,8 @@ promises! {
     a_crowd_asks_as_often_as_one
 }
 
-promises_of_a_server! {
-    server:
+server_promises! {
+    spin::server:
     a_server_that_is_gone_is_an_outage
     nobody_subscribes_and_one_of_a_crowd_asks
     a_mutexs_waiter_is_woken_by_a_spins_release

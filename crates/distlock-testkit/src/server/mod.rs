@@ -148,7 +148,7 @@ impl Server {
 
     /// `SIGSTOP`: connections stay open, nothing is answered.
     pub fn stop(&self) {
-        spawn::signal(self.pid(), Signal::STOP);
+        spawn::stop(self.pid());
     }
 
     /// `SIGCONT`: it answers again.

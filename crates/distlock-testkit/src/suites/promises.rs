@@ -85,7 +85,7 @@ macro_rules! server_promises {
                     keep(Flavor::Redis).await;
                 }
 
-                #[tokio::test]
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn valkey() {
                     keep(Flavor::Valkey).await;
                 }

@@ -4,19 +4,20 @@
 //! lane, by the one wait loop), and with it in hand the others are tried again. So callers that name the same locks in
 //! another order cannot keep each other out for ever, and no order has to be agreed on between servers.
 
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use super::acquire::{Acquiring, Ask, Wait};
 use super::attempt::{Together, attempt_together};
 use super::hold::{Hold, State};
+use super::nature::Class;
 use super::{Detached, Engine, release};
 use crate::config;
 use crate::env::{BoxFuture, Moment};
 use crate::error::{Error, ErrorKind, Result};
+use crate::together::join_all;
 
 /// One of the locks: where, which, and what is asked.
 pub(crate) type Part = (Arc<Engine>, Arc<str>, Ask);
@@ -93,9 +94,14 @@ fn in_order(parts: Vec<Part>) -> Vec<Part> {
         });
         placed.push((at, part));
     }
-    placed.sort_by(|(a, (_, an, _)), (b, (_, bn, _))| a.cmp(b).then_with(|| an.cmp(bn)));
+    placed.sort_by(|(a, (_, an, aa)), (b, (_, bn, ba))| {
+        // A writer may read besides, a reader not write besides: the writer first.
+        let reads = |ask: &Ask| ask.what.class() == Class::Read;
+        (a, an, reads(aa)).cmp(&(b, bn, reads(ba)))
+    });
     placed.dedup_by(|(a, (_, an, aa)), (b, (_, bn, ba))| {
-        a == b && an == bn && aa.what.class() == ba.what.class()
+        // Twice two permits are four.
+        a == b && an == bn && aa.what.class() == ba.what.class() && aa.what.reenters()
     });
     placed.into_iter().map(|(_, part)| part).collect()
 }
@@ -194,19 +200,7 @@ pub(crate) async fn unlock_all(holds: Vec<Hold>) -> Result<()> {
         let place = hold.tenure.engine.store.place();
         work.push(Box::pin(async move { release::unlock(hold).await.map_err(|e| e.at(&place)) }));
     }
-    // One whose server is gone must not keep the others waiting.
-    let mut answers: Vec<Option<Result<()>>> = work.iter().map(|_| None).collect();
-    poll_fn(|cx| {
-        for (answer, work) in
-            answers.iter_mut().zip(&mut work).filter(|(answer, _)| answer.is_none())
-        {
-            if let Poll::Ready(done) = Pin::new(work).poll(cx) {
-                *answer = Some(done);
-            }
-        }
-        if answers.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    let troubles = answers.into_iter().rev().flatten().filter_map(Result::err);
+    let answers = join_all(work).await;
+    let troubles = answers.into_iter().rev().filter_map(Result::err);
     troubles.reduce(|first, next| first.and(&next)).map_or(Ok(()), Err)
 }

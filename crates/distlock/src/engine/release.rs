@@ -268,7 +268,8 @@ pub(super) fn trouble(engine: &Arc<Engine>, lane: &LaneRef, error: &Error) {
         let joined = queue[at].joined;
         let until = match answered.is_some_and(|answered| answered >= joined) {
             true => since.after(engine.watchdog_timeout),
-            false => joined.after(config::COMMAND_TIMEOUT),
+            // In a crowd the first question may be late: its failure is not the end before it was asked again.
+            false => joined.after(config::COMMAND_TIMEOUT).max(since.after(config::REPLY_TIMEOUT)),
         };
         if now >= until { over.extend(queue.remove(at)) } else { at += 1 }
     }

@@ -57,7 +57,7 @@ impl Stepping {
     /// The caller has set `stepping`.
     pub(super) fn taken(engine: &Arc<Engine>, lane: &LaneRef) -> Stepping {
         let (engine, lane) = (engine.clone(), lane.clone());
-        let counted = lane.counted.is_some() && lane.state().stepping == Some(Step::Release);
+        let counted = lane.is_counted_elsewhere() && lane.state().stepping == Some(Step::Release);
         if counted {
             lane.count().state().releasing += 1;
         }

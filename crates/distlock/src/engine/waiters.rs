@@ -27,16 +27,23 @@ use crate::store::{Kind, What};
 pub(super) struct Lane {
     pub(super) name: Arc<str>,
     class: Class,
-    /// Set for a lane that serves one owner. In a box because most lanes have none.
-    own: Option<Box<Owner>>,
-    /// Another lane of the name, in which this one's releases are counted.
-    pub(super) counted: Option<LaneRef>,
+    /// In a box because most lanes have none.
+    apart: Option<Box<Apart>>,
     pub(super) home: Arc<Shards>,
     /// How many `LaneRef`s there are.
     pub(super) users: AtomicUsize,
     state: Mutex<LaneState>,
     /// For callers: a step or an attempt of this process ended, or the seat fell vacant.
     pub(super) changed: Notify,
+}
+
+/// What a lane has that is one of several of its name.
+#[derive(Debug)]
+struct Apart {
+    /// Set for a lane that serves one owner.
+    own: Option<Owner>,
+    /// The lane in which this one's releases are counted.
+    counted: LaneRef,
 }
 
 /// Something this process tells the store about a hold it has. One at a time per lane.
@@ -248,9 +255,10 @@ impl Lane {
         counted: Option<LaneRef>,
         home: Arc<Shards>,
     ) -> Lane {
-        let (class, own, users) = (spot.class, spot.own.map(Box::new), AtomicUsize::new(0));
+        let apart = counted.map(|counted| Box::new(Apart { own: spot.own, counted }));
+        let (class, users) = (spot.class, AtomicUsize::new(0));
         let (state, changed) = (Mutex::default(), Notify::new());
-        Lane { name, class, own, counted, home, users, state, changed }
+        Lane { name, class, apart, home, users, state, changed }
     }
 
     /// What a hold in this lane is, as far as letting go of it needs to know.
@@ -259,12 +267,17 @@ impl Lane {
     }
 
     pub(super) fn is_at(&self, spot: Spot) -> bool {
-        self.class == spot.class && self.own.as_deref() == spot.own.as_ref()
+        self.class == spot.class && self.apart.as_ref().and_then(|apart| apart.own) == spot.own
+    }
+
+    /// Whether its releases are counted in another lane.
+    pub(super) fn is_counted_elsewhere(&self) -> bool {
+        self.apart.is_some()
     }
 
     /// Where releases of this lane are counted, with those of its like.
     pub(super) fn count(&self) -> &Lane {
-        self.counted.as_deref().unwrap_or(self)
+        self.apart.as_ref().map_or(self, |apart| &apart.counted)
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, LaneState> {

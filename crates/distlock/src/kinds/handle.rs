@@ -23,7 +23,7 @@ impl Handle {
     }
 
     pub(crate) fn acquire<G, Ending>(&self, what: What) -> Acquire<G, Ending> {
-        Acquire::new(self.engine.clone(), self.name.clone(), self.kind, what)
+        Acquire::one(self.clone().member(what))
     }
 
     /// The same as one of several that are acquired together.

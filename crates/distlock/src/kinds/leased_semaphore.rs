@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::handle::Handle;
-use super::semaphore::request;
+use super::semaphore::some;
 use crate::config;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::Permits;
+use crate::member::Member;
 use crate::request::{Acquire, May, Must, check_lease};
 use crate::store::{Admin, Kind, LeasedOp, PermitId, Snapshot, What};
 
@@ -98,7 +99,7 @@ impl LeasedSemaphore {
     /// `WaitTimeout` if there were too few for the whole wait; `Config` for zero permits or too many; `Unavailable` or
     /// `Indeterminate` if the store cannot be reached; `Conflict`, `InvalidName`, `InvalidDuration`, `Closed`.
     pub fn acquire(&self, permits: u32) -> Acquire<Permits, Must> {
-        request(&self.handle, self.what(permits), permits, config::MOST_LEASED)
+        Acquire::one(self.permits(permits))
     }
 
     /// Acquires so many permits if it can: one attempt unless [`wait`](Acquire::wait) says more. `None` if there are
@@ -107,7 +108,12 @@ impl LeasedSemaphore {
     /// # Errors
     /// As [`acquire`](LeasedSemaphore::acquire), but never `WaitTimeout`.
     pub fn try_acquire(&self, permits: u32) -> Acquire<Permits, May> {
-        request(&self.handle, self.what(permits), permits, config::MOST_LEASED)
+        Acquire::one(self.permits(permits))
+    }
+
+    /// So many permits as one of several locks that are [acquired together](crate::MultiLock).
+    pub fn permits(&self, permits: u32) -> Member {
+        some(&self.handle, self.what(permits), permits, config::MOST_LEASED)
     }
 
     /// Sets the number of permits if nobody has before; true if it did. Redisson's `trySetPermits`.

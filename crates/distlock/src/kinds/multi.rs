@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -14,10 +14,13 @@ use crate::member::Member;
 use crate::owner::Owner;
 use crate::request::{Acquire, Got, May, Must};
 use crate::store::What;
+use crate::together;
 
 /// Several locks as one: all or none, over any kinds, stores and servers. Redisson's `getMultiLock`.
 ///
-/// Made by [`Locks::multi`](crate::Locks::multi) for names of one store, by [`MultiLock::new`] for everything else.
+/// Made by [`Locks::multi`](crate::Locks::multi) for names of one store, by [`MultiLock::new`] for everything else: handles of
+/// the exclusive kinds are members by `into()`, the others say what of them it is ([`reader`](crate::Rw::reader),
+/// [`writer`](crate::Rw::writer), [`permits`](crate::Semaphore::permits)).
 ///
 /// # When not
 /// When one coarser lock would do: it is one command to take and one to release, and nobody meets half-way.
@@ -55,6 +58,10 @@ use crate::store::What;
 /// let (old, new) = (Locks::memory(), Locks::memory()); // two servers, while moving from one to the other
 /// let guard = MultiLock::new([old.mutex("k").into(), new.mutex("k").into()]).lock().await?;
 /// guard.unlock().await?;
+///
+/// let slots = locks.semaphore("slots").with_permits(3);
+/// let mixed = MultiLock::new([locks.rw("index").reader(), slots.permits(2), locks.fair("k").into()]);
+/// mixed.lock().await?.unlock().await?;
 /// # Ok::<(), distlock::Error>(())
 /// # }).unwrap();
 /// ```
@@ -200,19 +207,8 @@ impl MultiGuard {
     /// # Errors
     /// `Lost`; what `work` had done by then, it has done.
     pub async fn while_held<F: Future>(&self, work: F) -> Result<F::Output> {
-        let mut work = pin!(work);
-        let mut lost = pin!(self.lost());
-        let error = || Error::new(ErrorKind::Lost, "one of the locks was lost");
-        poll_fn(|cx| {
-            if lost.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(Err(error()));
-            }
-            match work.as_mut().poll(cx) {
-                Poll::Ready(_) if self.is_lost() => Poll::Ready(Err(error())),
-                done => done.map(Ok),
-            }
-        })
-        .await
+        let done = together::unless(self.lost(), || self.is_lost(), work).await;
+        done.ok_or_else(|| Error::new(ErrorKind::Lost, "one of the locks was lost"))
     }
 }
 

@@ -8,6 +8,7 @@ use super::handle::Handle;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::guard::{ReadGuard, WriteGuard};
+use crate::member::Member;
 use crate::owner::Owner;
 use crate::request::{Acquire, May, Must};
 use crate::store::{Kind, Mode, Snapshot, What};
@@ -124,6 +125,16 @@ impl Rw {
     /// As [`read`](Rw::read), but never `WaitTimeout`.
     pub fn try_write(&self) -> Acquire<WriteGuard, May> {
         self.handle.acquire(WRITE)
+    }
+
+    /// A read hold as one of several locks that are [acquired together](crate::MultiLock).
+    pub fn reader(&self) -> Member {
+        self.handle.clone().member(What::Read)
+    }
+
+    /// The write hold as one of several locks that are [acquired together](crate::MultiLock).
+    pub fn writer(&self) -> Member {
+        self.handle.clone().member(WRITE)
     }
 
     /// Throws every reader out; true if there was one. Does nothing while somebody writes, be it one who reads as well.

@@ -7,6 +7,7 @@ use super::handle::Handle;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::Permits;
+use crate::member::Member;
 use crate::owner::Owner;
 use crate::request::{Acquire, May, Must};
 use crate::store::{Admin, Kind, PermitsOp, Snapshot, What};
@@ -88,7 +89,7 @@ impl Semaphore {
     /// `WaitTimeout` if there were too few for the whole wait; `Config` for zero permits; `Unsupported` with a lease;
     /// `Unavailable` or `Indeterminate` if the store cannot be reached; `Conflict`, `InvalidName`, `Closed`.
     pub fn acquire(&self, permits: u32) -> Acquire<Permits, Must> {
-        request(&self.handle, self.what(permits), permits, u32::MAX)
+        Acquire::one(self.permits(permits))
     }
 
     /// Acquires so many permits if it can: one attempt unless [`wait`](Acquire::wait) says more. `None` if there are
@@ -97,7 +98,12 @@ impl Semaphore {
     /// # Errors
     /// As [`acquire`](Semaphore::acquire), but never `WaitTimeout`.
     pub fn try_acquire(&self, permits: u32) -> Acquire<Permits, May> {
-        request(&self.handle, self.what(permits), permits, u32::MAX)
+        Acquire::one(self.permits(permits))
+    }
+
+    /// So many permits as one of several locks that are [acquired together](crate::MultiLock).
+    pub fn permits(&self, permits: u32) -> Member {
+        some(&self.handle, self.what(permits), permits, u32::MAX)
     }
 
     /// Sets the number of permits if nobody has before; true if it did. Redisson's `trySetPermits`.
@@ -175,19 +181,14 @@ impl fmt::Debug for Semaphore {
     }
 }
 
-/// A request for some permits, which is refused when it is made if that is not a number of them.
-pub(super) fn request<G, Ending>(
-    handle: &Handle,
-    what: What,
-    permits: u32,
-    most: u32,
-) -> Acquire<G, Ending> {
+/// Some permits to ask for; refused when they are asked for if that is not a number of them.
+pub(super) fn some(handle: &Handle, what: What, permits: u32, most: u32) -> Member {
+    let member = handle.clone().member(what);
     let text = match permits {
         0 => "zero permits cannot be acquired: ask for at least one".to_owned(),
         _ if permits > most => format!("{permits} permits are too many at once: at most {most}"),
-        _ => return handle.acquire(what),
+        _ => return member,
     };
     let error = handle.about(Error::new(ErrorKind::Config, text));
-    let refused = handle.named().and(Err(error));
-    Acquire::new(handle.engine.clone(), refused, handle.kind, what)
+    Member { name: handle.named().and(Err(error)), ..member }
 }

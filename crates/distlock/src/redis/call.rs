@@ -1,16 +1,12 @@
 //! One step as a script call: EVALSHA, and the script itself if the server does not know it yet.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
 use std::sync::OnceLock;
-use std::task::Poll;
 
 use redis::{Cmd, ServerErrorKind, ToRedisArgs, Value};
 
 use super::link::{Line, Links};
 use super::refusal;
-use crate::env::BoxFuture;
 use crate::error::Result;
 
 /// A script, known to servers by its hash.
@@ -84,21 +80,4 @@ impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call").field("sha", &self.script.sha()).finish_non_exhaustive()
     }
-}
-
-/// Runs all at once and answers in order. Meant for the chunks of one batch: every wake-up polls all that are left.
-pub(crate) async fn join_all<T>(mut work: Vec<BoxFuture<'_, T>>) -> Vec<T> {
-    let mut done: Vec<Option<T>> = work.iter().map(|_| None).collect();
-    poll_fn(|cx| {
-        let mut pending = false;
-        for (future, slot) in work.iter_mut().zip(&mut done).filter(|(_, slot)| slot.is_none()) {
-            match Pin::new(future).poll(cx) {
-                Poll::Ready(value) => *slot = Some(value),
-                Poll::Pending => pending = true,
-            }
-        }
-        if pending { Poll::Pending } else { Poll::Ready(()) }
-    })
-    .await;
-    done.into_iter().flatten().collect()
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use redis::{Cmd, Value};
 
-use super::call::{Call, Script, join_all};
+use super::call::{Call, Script};
 use super::exclusive::{holder, milliseconds, parts};
 use super::link::Links;
 use super::{refusal, wire};
 use crate::env::BoxFuture;
 use crate::error::Result;
 use crate::store::{Holder, Mode, Snapshot};
+use crate::together::join_all;
 
 /// How many keys the server looks at per SCAN: some hundred microseconds of its time.
 const SCAN_COUNT: usize = 1000;

@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use ::redis::Value;
 
-use self::call::{Call, join_all};
+use self::call::Call;
 use self::connect::Dial;
 use self::link::Links;
 use self::pubsub::Hub;
@@ -45,6 +45,7 @@ use crate::observe::Observer;
 use crate::store::{
     Admin, Attempt, Claim, Command, Listener, Released, Reply, Snapshot, Store, Together, What,
 };
+use crate::together::join_all;
 
 /// Locks on one Redis server. Dropping it closes all its connections.
 pub(crate) struct RedisStore {

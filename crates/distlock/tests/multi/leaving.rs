@@ -1,68 +1,23 @@
 //! A request may be dropped anywhere: nothing is left behind on any server.
 #![cfg(feature = "redis")]
 
-use std::future::{Future, IntoFuture};
+use std::future::IntoFuture;
 use std::time::Duration;
 
 use distlock::{Guard, MultiGuard, MultiLock};
 use distlock_testkit::Flavor::{Redis, Valkey};
-use distlock_testkit::cancel::{Cut, poll_times};
+use distlock_testkit::cancel::{sweep, sweep_time};
 use distlock_testkit::suites::Site::{Paused, Server};
 use distlock_testkit::suites::eventually;
 use distlock_testkit::suites::multi::{Field, Process, stand};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// More polls than any of the futures here takes.
-const MOST_POLLS: usize = 80;
-
-/// Drops a future after 0, 1, 2 … polls, until it is done or sleeps; then nobody may hold anything.
-async fn sweep<T, F, G>(
-    what: &str,
-    elsewhere: &Process,
-    mut prepare: impl AsyncFnMut() -> (F, G),
-    mut check: impl AsyncFnMut(G),
-) where
-    F: Future<Output = T>,
-{
-    for polls in 0..MOST_POLLS {
-        let (work, rest) = prepare().await;
-        let cut = poll_times(work, polls).await;
-        let over = !matches!(cut, Cut::Dropped);
-        drop(cut); // a guard that was won goes here
-        check(rest).await;
+/// For a sweep: nobody holds anything.
+fn nothing_left(elsewhere: &Process) -> impl AsyncFnMut(&str) {
+    async |what: &str| {
         let free = || async { !elsewhere.held().await.contains(&true) };
-        eventually(&format!("{what} after {polls} polls: nothing is left"), free).await;
-        if over {
-            assert!(polls > 0, "{what}: nothing was swept");
-            return;
-        }
-    }
-    panic!("{what}: still not over after {MOST_POLLS} polls");
-}
-
-/// The same after times in fine steps: between a question and its answer.
-async fn sweep_time<T, F, G>(
-    what: &str,
-    elsewhere: &Process,
-    mut prepare: impl AsyncFnMut() -> (F, G),
-    mut check: impl AsyncFnMut(G),
-) where
-    F: Future<Output = T> + Send + 'static,
-    T: Send + 'static,
-{
-    for step in 0..20 {
-        let (work, rest) = prepare().await;
-        let task = tokio::spawn(work);
-        let since = std::time::Instant::now();
-        while since.elapsed() < Duration::from_micros(100 * step) {
-            tokio::task::yield_now().await;
-        }
-        task.abort();
-        drop(task.await);
-        check(rest).await;
-        let free = || async { !elsewhere.held().await.contains(&true) };
-        eventually(&format!("{what} after {} µs: nothing is left", 100 * step), free).await;
+        eventually(&format!("{what}: nothing is left"), free).await;
     }
 }
 
@@ -74,11 +29,11 @@ async fn an_uncontended_acquisition(field: Field) {
     let requests: [Request; 2] = [|all| all.lock().lease(HOUR), |all| all.lock().wait(HOUR)];
     for request in requests {
         let prepare = async || (request(&all).into_future(), ());
-        sweep("lock", &elsewhere, prepare, async |()| ()).await;
+        sweep("lock", nothing_left(&elsewhere), prepare, async |()| ()).await;
         let prepare = async || (request(&all).into_future(), ());
-        sweep_time("lock", &elsewhere, prepare, async |()| ()).await;
+        sweep_time("lock", nothing_left(&elsewhere), prepare, async |()| ()).await;
         let prepare = async || (request(&all).owner(&owner).into_future(), ());
-        sweep("lock as an owner", &elsewhere, prepare, async |()| ()).await;
+        sweep("lock as an owner", nothing_left(&elsewhere), prepare, async |()| ()).await;
     }
 }
 
@@ -90,8 +45,8 @@ async fn an_acquisition_held_up_by_one_member(field: Field) {
             let held = elsewhere.member(busy).lock().lease(HOUR).await.expect("it is free");
             (here.all().lock().lease(HOUR).into_future(), held)
         };
-        sweep("lock", &elsewhere, prepare, check).await;
-        sweep_time("lock", &elsewhere, prepare, check).await;
+        sweep("lock", nothing_left(&elsewhere), prepare, check).await;
+        sweep_time("lock", nothing_left(&elsewhere), prepare, check).await;
     }
 }
 
@@ -109,8 +64,8 @@ async fn an_acquisition_released_in_that_moment(field: Field) {
         let check = async |release: tokio::task::JoinHandle<distlock::Result<()>>| {
             release.await.expect("no panic").expect("it was held");
         };
-        sweep("lock", &elsewhere, prepare, check).await;
-        sweep_time("lock", &elsewhere, prepare, check).await;
+        sweep("lock", nothing_left(&elsewhere), prepare, check).await;
+        sweep_time("lock", nothing_left(&elsewhere), prepare, check).await;
     }
 }
 
@@ -120,8 +75,8 @@ async fn an_unlock(field: Field) {
         let held = here.all().lock().lease(HOUR).await.expect("all are free");
         (held.unlock(), ())
     };
-    sweep("unlock", &elsewhere, prepare, async |()| ()).await;
-    sweep_time("unlock", &elsewhere, prepare, async |()| ()).await;
+    sweep("unlock", nothing_left(&elsewhere), prepare, async |()| ()).await;
+    sweep_time("unlock", nothing_left(&elsewhere), prepare, async |()| ()).await;
 }
 
 macro_rules! wherever_they_are {

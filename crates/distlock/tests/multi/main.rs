@@ -107,7 +107,9 @@ promises! {
     those_who_want_one_and_those_who_want_all_all_get_on;
 
     kinds:
-    members_may_be_of_any_kind;
+    members_may_be_of_any_kind
+    members_that_can_be_shared_are_shared
+    members_named_twice_are_no_trap;
 }
 
 mod for_ten_seconds {

@@ -1,72 +1,31 @@
 //! A request may be dropped anywhere: no key is left on any node.
 #![cfg(feature = "redis")]
 
-use std::future::{Future, IntoFuture};
+use std::future::IntoFuture;
 use std::time::Duration;
 
-use distlock_testkit::Server;
-use distlock_testkit::cancel::{Cut, poll_times};
+use distlock_testkit::cancel::{sweep, sweep_time};
 
 use crate::servers::{assert_empty, connect, servers};
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-/// More polls than any of the futures here takes.
-const MOST_POLLS: usize = 80;
-
-/// Drops a future after 0, 1, 2 … polls, until it is done or sleeps; then, as `check` has it, nothing may be left.
-async fn sweep<T, F: Future<Output = T>, G>(
-    servers: &[Server],
-    mut prepare: impl AsyncFnMut() -> (F, G),
-    mut check: impl AsyncFnMut(G),
-) {
-    for polls in 0..MOST_POLLS {
-        let (work, rest) = prepare().await;
-        let cut = poll_times(work, polls).await;
-        let over = !matches!(cut, Cut::Dropped);
-        drop(cut); // a guard that was won goes here
-        check(rest).await;
-        assert_empty(servers).await;
-        if over {
-            assert!(polls > 0, "nothing was swept");
-            return;
-        }
-    }
-    panic!("still not over after {MOST_POLLS} polls");
-}
-
-/// The same after times in fine steps: between a question and its answers.
-async fn sweep_time<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
-    servers: &[Server],
-    mut prepare: impl AsyncFnMut() -> F,
-) {
-    for step in 0..20 {
-        let task = tokio::spawn(prepare().await);
-        let since = std::time::Instant::now();
-        while since.elapsed() < Duration::from_micros(100 * step) {
-            tokio::task::yield_now().await;
-        }
-        task.abort();
-        drop(task.await);
-        assert_empty(servers).await;
-    }
-}
 
 async fn a_request_dropped_anywhere_leaves_no_key_on_any_node() {
     let servers = servers(3).await;
     let watchdog = Duration::from_secs(600);
     let (here, elsewhere) = (connect(&servers, watchdog).await, connect(&servers, watchdog).await);
     let nothing = async |()| ();
-    sweep(&servers, async || (here.lock().lease(HOUR).into_future(), ()), nothing).await;
-    sweep(&servers, async || (here.try_lock().into_future(), ()), nothing).await;
-    sweep_time(&servers, async || here.lock().lease(HOUR).into_future()).await;
+    let empty = async |_: &str| assert_empty(&servers).await;
+    sweep("lock", empty, async || (here.lock().lease(HOUR).into_future(), ()), nothing).await;
+    sweep("try_lock", empty, async || (here.try_lock().into_future(), ()), nothing).await;
+    sweep_time("lock", empty, async || (here.lock().lease(HOUR).into_future(), ()), nothing).await;
     // Held up by somebody else.
     let prepare = async || {
         let held = elsewhere.lock().lease(HOUR).await.expect("free");
         (here.lock().lease(HOUR).into_future(), held)
     };
     let let_go = async |held: distlock::Guard| held.unlock().await.expect("held");
-    sweep(&servers, prepare, let_go).await;
+    sweep("lock", empty, prepare, let_go).await;
     // In the moment of the release.
     let prepare = async || {
         let held = elsewhere.lock().lease(HOUR).await.expect("free");
@@ -78,11 +37,11 @@ async fn a_request_dropped_anywhere_leaves_no_key_on_any_node() {
     let released = async |release: tokio::task::JoinHandle<distlock::Result<()>>| {
         release.await.expect("no panic").expect("held");
     };
-    sweep(&servers, prepare, released).await;
+    sweep("lock", empty, prepare, released).await;
     // And the unlock itself.
     let prepare = async || (here.lock().lease(HOUR).await.expect("free").unlock(), ());
-    sweep(&servers, prepare, nothing).await;
-    sweep_time(&servers, async || here.lock().lease(HOUR).await.expect("free").unlock()).await;
+    sweep("unlock", empty, prepare, nothing).await;
+    sweep_time("unlock", empty, prepare, nothing).await;
 }
 
 mod a_request_dropped_anywhere {

@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::future::{Future, IntoFuture};
+use std::future::IntoFuture;
 use std::sync::Arc;
 use std::time::Duration;
 
 use distlock::{Locks, ReadGuard, Rw, WriteGuard};
 use distlock_testkit::Flavor;
-use distlock_testkit::cancel::{Cut, poll_times};
+use distlock_testkit::cancel::{sweep, sweep_time};
 use distlock_testkit::suites::{Ground, Recorder, Site, eventually};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
@@ -17,9 +17,6 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// Long enough that nothing here ends because a lease does: what is free again was released.
 const WATCHDOG: Duration = Duration::from_secs(600);
-
-/// More polls than any of the futures here takes.
-const MOST_POLLS: usize = 60;
 
 const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -75,68 +72,24 @@ impl Scene {
         self.ground.assert_clean().await;
         assert_eq!(self.seen.count(&self.name, "lost"), 0, "{what}");
     }
-}
 
-/// Drops a future after 0, 1, 2 … polls, until it is done or sleeps; `prepare` sets each round up and `check` looks at
-/// what it left.
-async fn sweep<T, F, G>(
-    what: &str,
-    scene: &Scene,
-    mut prepare: impl AsyncFnMut() -> (F, G),
-    mut check: impl AsyncFnMut(G),
-) where
-    F: Future<Output = T>,
-{
-    for polls in 0..MOST_POLLS {
-        let (work, rest) = prepare().await;
-        let cut = poll_times(work, polls).await;
-        let over = !matches!(cut, Cut::Dropped);
-        drop(cut); // a guard that was won goes here
-        check(rest).await;
-        scene.assert_nothing_left(&format!("{what} after {polls} polls")).await;
-        if over {
-            assert!(polls > 0, "{what}: nothing was swept");
-            return;
-        }
-    }
-    panic!("{what}: still not over after {MOST_POLLS} polls");
-}
-
-/// Drops a future after a time, in fine steps: between a question and its answer.
-async fn sweep_time<T, F, G>(
-    what: &str,
-    scene: &Scene,
-    mut prepare: impl AsyncFnMut() -> (F, G),
-    mut check: impl AsyncFnMut(G),
-) where
-    F: Future<Output = T> + Send + 'static,
-    T: Send + 'static,
-{
-    for step in 0..25 {
-        let (work, rest) = prepare().await;
-        let task = tokio::spawn(work);
-        let since = std::time::Instant::now();
-        while since.elapsed() < Duration::from_micros(80 * step) {
-            tokio::task::yield_now().await;
-        }
-        task.abort();
-        drop(task.await);
-        check(rest).await;
-        scene.assert_nothing_left(&format!("{what} after {} µs", 80 * step)).await;
+    /// For a sweep.
+    fn nothing_left(&self) -> impl AsyncFnMut(&str) {
+        async |what: &str| self.assert_nothing_left(what).await
     }
 }
 
 async fn an_uncontended_acquisition(scene: Scene) {
     let prepare = async || (scene.mine().read().into_future(), ());
-    sweep("read", &scene, prepare, async |()| ()).await;
-    sweep_time("read", &scene, prepare, async |()| ()).await;
+    sweep("read", scene.nothing_left(), prepare, async |()| ()).await;
+    sweep_time("read", scene.nothing_left(), prepare, async |()| ()).await;
     let prepare = async || (scene.mine().write().lease(HOUR).into_future(), ());
-    sweep("write", &scene, prepare, async |()| ()).await;
-    sweep_time("write", &scene, prepare, async |()| ()).await;
+    sweep("write", scene.nothing_left(), prepare, async |()| ()).await;
+    sweep_time("write", scene.nothing_left(), prepare, async |()| ()).await;
     let prepare = async || (scene.mine().try_read().into_future(), ());
-    sweep_time("try_read", &scene, prepare, async |()| ()).await;
+    sweep_time("try_read", scene.nothing_left(), prepare, async |()| ()).await;
     let prepare = async || (scene.mine().try_write().into_future(), ());
-    sweep_time("try_write", &scene, prepare, async |()| ()).await;
+    sweep_time("try_write", scene.nothing_left(), prepare, async |()| ()).await;
 }
 
 async fn a_writer_behind_readers(scene: Scene) {
@@ -149,12 +102,12 @@ async fn a_writer_behind_readers(scene: Scene) {
             let held = inside.read().lease(HOUR).await.unwrap();
             (scene.mine().write().into_future(), held)
         };
-        sweep("write", &scene, prepare, check).await;
+        sweep("write", scene.nothing_left(), prepare, check).await;
         let prepare = async || {
             let held = inside.read().lease(HOUR).await.unwrap();
             (scene.mine().try_write().wait(HOUR).into_future(), held)
         };
-        sweep_time("write with a wait", &scene, prepare, check).await;
+        sweep_time("write with a wait", scene.nothing_left(), prepare, check).await;
     }
 }
 
@@ -165,8 +118,8 @@ async fn a_reader_behind_a_writer(scene: Scene) {
             let held = inside.write().lease(HOUR).await.unwrap();
             (scene.mine().read().into_future(), held)
         };
-        sweep("read", &scene, prepare, check).await;
-        sweep_time("read", &scene, prepare, check).await;
+        sweep("read", scene.nothing_left(), prepare, check).await;
+        sweep_time("read", scene.nothing_left(), prepare, check).await;
     }
 }
 
@@ -183,16 +136,16 @@ async fn an_acquisition_released_in_that_moment(scene: Scene) {
             assert!(timeout(ms(20), &mut waiting).await.is_err());
             (waiting, tokio::spawn(held.unlock()))
         };
-        sweep("write", &scene, prepare, check).await;
-        sweep_time("write", &scene, prepare, check).await;
+        sweep("write", scene.nothing_left(), prepare, check).await;
+        sweep_time("write", scene.nothing_left(), prepare, check).await;
         let prepare = async || {
             let held = inside.write().lease(HOUR).await.unwrap();
             let mut waiting = scene.mine().read().into_future();
             assert!(timeout(ms(20), &mut waiting).await.is_err());
             (waiting, tokio::spawn(held.unlock()))
         };
-        sweep("read", &scene, prepare, check).await;
-        sweep_time("read", &scene, prepare, check).await;
+        sweep("read", scene.nothing_left(), prepare, check).await;
+        sweep_time("read", scene.nothing_left(), prepare, check).await;
     }
 }
 
@@ -210,8 +163,8 @@ async fn a_re_entry(scene: Scene) {
         assert!(scene.theirs().try_write().await.unwrap().is_none(), "the outer hold stays");
         outer.unlock().await.unwrap();
     };
-    sweep("reading again", &scene, prepare, check).await;
-    sweep_time("reading again", &scene, prepare, check).await;
+    sweep("reading again", scene.nothing_left(), prepare, check).await;
+    sweep_time("reading again", scene.nothing_left(), prepare, check).await;
 
     // A read inside a write.
     let prepare = async || {
@@ -226,8 +179,8 @@ async fn a_re_entry(scene: Scene) {
         assert!(scene.theirs().try_read().await.unwrap().is_none(), "the write stays");
         outer.unlock().await.unwrap();
     };
-    sweep("reading inside a write", &scene, prepare, check).await;
-    sweep_time("reading inside a write", &scene, prepare, check).await;
+    sweep("reading inside a write", scene.nothing_left(), prepare, check).await;
+    sweep_time("reading inside a write", scene.nothing_left(), prepare, check).await;
 }
 
 async fn an_unlock(scene: Scene) {
@@ -235,14 +188,14 @@ async fn an_unlock(scene: Scene) {
         let held = scene.mine().read().lease(HOUR).await.unwrap();
         (held.unlock(), ())
     };
-    sweep("unlock of a read", &scene, prepare, async |()| ()).await;
-    sweep_time("unlock of a read", &scene, prepare, async |()| ()).await;
+    sweep("unlock of a read", scene.nothing_left(), prepare, async |()| ()).await;
+    sweep_time("unlock of a read", scene.nothing_left(), prepare, async |()| ()).await;
     let prepare = async || {
         let held = scene.mine().write().lease(HOUR).await.unwrap();
         (held.unlock(), ())
     };
-    sweep("unlock of a write", &scene, prepare, async |()| ()).await;
-    sweep_time("unlock of a write", &scene, prepare, async |()| ()).await;
+    sweep("unlock of a write", scene.nothing_left(), prepare, async |()| ()).await;
+    sweep_time("unlock of a write", scene.nothing_left(), prepare, async |()| ()).await;
 }
 
 /// With a reader and a writer waiting for it.
@@ -251,8 +204,8 @@ async fn a_downgrade(scene: Scene) {
         let writing = scene.mine().write().await.unwrap();
         (writing.downgrade(), ())
     };
-    sweep("downgrade", &scene, prepare, async |()| ()).await;
-    sweep_time("downgrade", &scene, prepare, async |()| ()).await;
+    sweep("downgrade", scene.nothing_left(), prepare, async |()| ()).await;
+    sweep_time("downgrade", scene.nothing_left(), prepare, async |()| ()).await;
     let prepare = async || {
         let writing = scene.mine().write().lease(HOUR).await.unwrap();
         let mut reads = scene.theirs().read().into_future();
@@ -268,8 +221,8 @@ async fn a_downgrade(scene: Scene) {
     let check = async |served: JoinHandle<()>| {
         timeout(Duration::from_secs(5), served).await.expect("both are served").unwrap();
     };
-    sweep("downgrade with others waiting", &scene, prepare, check).await;
-    sweep_time("downgrade with others waiting", &scene, prepare, check).await;
+    sweep("downgrade with others waiting", scene.nothing_left(), prepare, check).await;
+    sweep_time("downgrade with others waiting", scene.nothing_left(), prepare, check).await;
 }
 
 macro_rules! on_every_store {

@@ -2,42 +2,7 @@
 
 mod cancel;
 
-use distlock_testkit::suites::rw;
-use distlock_testkit::{Flavor, Server, promises};
-
-/// Promises that look at a whole server.
-macro_rules! promises_of_a_server {
-    ($($promise:ident)*) => {
-        mod server {
-            $(mod $promise {
-                use crate::*;
-
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn redis() {
-                    rw::server::$promise(Server::redis().await).await;
-                }
-
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn valkey() {
-                    if Flavor::Valkey.program().is_none() {
-                        eprintln!("SKIPPED: no server for Valkey");
-                        return;
-                    }
-                    rw::server::$promise(Server::valkey().await).await;
-                }
-
-                #[tokio::test]
-                async fn redis62() {
-                    if Flavor::Redis62.program().is_none() {
-                        eprintln!("SKIPPED: no server for Redis 6.2");
-                        return;
-                    }
-                    rw::server::$promise(Server::redis62().await).await;
-                }
-            })*
-        }
-    };
-}
+use distlock_testkit::{promises, server_promises};
 
 promises! {
     rw::exclusion:
@@ -122,7 +87,8 @@ promises! {
     any_name_will_do
 }
 
-promises_of_a_server! {
+server_promises! {
+    rw::server:
     a_read_that_the_server_forgot_is_lost_and_the_next_is_kept
     a_write_that_the_server_forgot_is_lost_and_the_next_is_kept
     an_uncontended_half_costs_two_commands
