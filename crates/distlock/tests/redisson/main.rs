@@ -8,6 +8,7 @@
 mod exclusive;
 mod fair;
 mod fenced;
+mod multi;
 mod mutex;
 mod spin;
 
@@ -89,6 +90,9 @@ with_redisson! {
         a_lease_that_ends_lets_the_other_in
         rust_forces_java_out
         java_forces_rust_out
+        tokens_grow_across_both
+        a_waiters_token_is_the_larger_one
+        it_is_one_lock_with_the_plain_one
     ;
     spin:
         java_keeps_rust_out
@@ -100,6 +104,17 @@ with_redisson! {
         a_lease_that_ends_lets_the_other_in
         rust_forces_java_out
         java_forces_rust_out
+        a_mutex_finds_out_that_it_is_free
+        a_plain_lock_of_javas_is_called
+    ;
+    multi:
+        java_keeps_rust_out
+        rust_keeps_java_out
+        each_gets_in_when_the_other_leaves
+        whoever_renews_keeps_the_other_out
+        a_lease_that_ends_lets_the_other_in
+        java_forces_one_member_out
+        a_jvm_that_is_killed_is_followed_by_rust
     ;
 }
 
