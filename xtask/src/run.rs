@@ -29,9 +29,10 @@ pub(crate) fn test(args: &[String]) -> Result<ExitCode, String> {
     }
     command.envs(servers.variables());
     if env::var_os(THREADS).is_none() {
-        // Most tests wait for time to pass, so more of them than there are cores can go on at once.
+        // Many tests wait for time to pass, so more of them than there are cores can go on at once; but not so many that
+        // those which work keep a holder from renewing in time.
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
-        command.env(THREADS, (4 * cores).to_string());
+        command.env(THREADS, (2 * cores).to_string());
     }
     let (status, tally) = tee(command)?;
     conclude(&servers, status, &tally);

@@ -1,9 +1,65 @@
 //! Futures that are dropped at a moment of the test's choice.
 
+use std::fmt::Debug;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
+
+use distlock::Locks;
+
+use crate::suites::{Ground, Recorder, Site};
+
+/// Long enough that nothing ends because a lease does while a future is swept: what is free again was released.
+const WATCHDOG: Duration = Duration::from_secs(600);
+
+/// Two processes on one store: in one of them futures are dropped, the other one looks at what they left.
+#[derive(Debug)]
+pub struct Scene {
+    /// The store.
+    pub ground: Ground,
+    /// Where futures are dropped.
+    pub here: Locks,
+    /// The other process.
+    pub elsewhere: Locks,
+    /// What the first one was told.
+    pub seen: Arc<Recorder>,
+    /// The name of a lock.
+    pub name: String,
+}
+
+impl Scene {
+    /// A scene on that store; `None` if it is not installed.
+    ///
+    /// # Panics
+    /// When the store cannot be opened.
+    pub async fn set(site: Site) -> Option<Scene> {
+        let ground = Ground::at(site)?;
+        let seen = Recorder::new();
+        let here = ground.builder().watchdog(WATCHDOG).observer(seen.clone()).connect().await;
+        let (here, elsewhere) = (here.expect("the store can be opened"), ground.open().await);
+        let name = ground.name("k");
+        Some(Scene { ground, here, elsewhere, seen, name })
+    }
+
+    /// Nobody is told that it lost something, and the store is empty.
+    ///
+    /// # Panics
+    /// When that is not so; `what` says what was done.
+    pub async fn assert_clean(&self, what: &str) {
+        self.ground.assert_clean().await;
+        assert_eq!(self.seen.count(&self.name, "lost"), 0, "{what}");
+    }
+}
+
+/// A request that cannot be served, because somebody else has what it asks for. For a sweep: it must not end.
+///
+/// # Panics
+/// When it does.
+pub async fn in_vain<T: Debug>(request: impl Future<Output = T>) {
+    panic!("two are inside: {:?}", request.await);
+}
 
 /// How a future that was polled a number of times ended.
 #[derive(Debug)]

@@ -27,6 +27,21 @@ pub(crate) fn free() -> u16 {
     listener().local_addr().expect("a bound listener has an address").port()
 }
 
+/// A free port for a server of a cluster, whose bus takes the one 10 000 above: that one is free as well, and both are below
+/// the kernel's range.
+pub(crate) fn free_with_bus() -> u16 {
+    const BUS: u16 = 10_000;
+    const LAST: u16 = 32_767 - BUS;
+    for _ in 0..COUNT {
+        let port = candidate();
+        let free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+        if port <= LAST && free(port) && free(port + BUS) {
+            return port;
+        }
+    }
+    panic!("no free port on the loopback address from {FIRST} to {LAST} with another {BUS} above")
+}
+
 /// Every process walks the range from a start of its own, so that the test binaries of one run do
 /// not race for the same ports.
 fn candidate() -> u16 {

@@ -46,7 +46,14 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Where the locks are kept: `memory:`, `file:/dir`, `redis://host`, `rediss://host`, `redis+unix:///socket`.
+    /// Where the locks are kept: `memory:`, `file:/dir`, `redis://host`, `rediss://host`, `redis+unix:///socket`,
+    /// `redis+cluster://host1,host2`.
+    ///
+    /// Of a cluster, name any servers that answer; the others are found. `rediss+cluster://` has TLS on all of them. User,
+    /// password and options are the same for all, and there is no database. `?pubsub=` says how releases are called out:
+    /// `auto` (unless said otherwise) is `sharded` if the first server that answers has sharded channels and `classic` if it
+    /// has not, as Redisson's `AUTO` is; `both` is for fleets of which a part does the other. On a cluster all keys of a lock
+    /// must be in one slot: names with braces are refused with `InvalidName` unless they have a `{tag}`, and of latches all.
     ///
     /// `memory:` is one table for the whole process, `memory:name` another one; [`Locks::memory`] is always a new one.
     pub fn url(mut self, url: impl Into<String>) -> Builder {
@@ -159,20 +166,19 @@ impl Builder {
             }
             #[cfg(feature = "redis")]
             Some((scheme, _)) if scheme.starts_with("redis") => {
-                use crate::redis::{Net, RedisStore, Target};
-                let target = Target::parse(url)?;
-                let place = target.to_string();
-                let connector = self.connector.clone().unwrap_or_else(|| Arc::new(Net));
-                let (env, observer) = (self.env.clone(), self.observer.clone());
-                let timeout = config::reply_timeout(self.watchdog);
-                let connecting =
-                    RedisStore::connect(target, env, connector, observer, timeout, self.lazy);
-                let store = connecting.await?;
+                use crate::redis::{Net, RedisStore, Surroundings};
+                let surroundings = Surroundings {
+                    env: self.env.clone(),
+                    connector: self.connector.clone().unwrap_or_else(|| Arc::new(Net)),
+                    observer: self.observer.clone(),
+                    reply_timeout: config::reply_timeout(self.watchdog),
+                };
+                let (store, place) = RedisStore::open(url, surroundings, self.lazy).await?;
                 Ok((store, place))
             }
             _ => {
                 let text = "this URL names no store that this program was built with: use memory:, \
-                            file:/dir, redis://host, rediss://host or redis+unix:///socket";
+                            file:/dir, redis://host, rediss://host, redis+unix:///socket or redis+cluster://host";
                 Err(Error::new(ErrorKind::Config, text))
             }
         }

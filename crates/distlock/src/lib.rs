@@ -16,7 +16,8 @@
 //!
 //! # The tour
 //! - [`Locks`] hands out locks by name. What serves them is decided by a URL: `memory:` (this process), `file:/dir` (this
-//!   machine), `redis://`, `rediss://`, `redis+unix://` (many machines, together with Java services that use Redisson).
+//!   machine), `redis://`, `rediss://`, `redis+unix://`, `redis+cluster://` (many machines, together with Java services that
+//!   use Redisson).
 //! - [`Mutex`] is such a lock: one owner at a time. [`lock`](Mutex::lock) must have it, [`try_lock`](Mutex::try_lock) may.
 //!   Both make an [`Acquire`]: set `.wait`, `.lease`, `.owner`, then `.await` it or call `.blocking()`.
 //! - Its family: [`Fair`] (in order), [`Rw`] (readers and a writer), [`Fenced`] (numbered; [`FenceGate`] checks the numbers),
@@ -54,6 +55,8 @@ mod observe;
 mod owner;
 mod quorum;
 #[cfg(feature = "redis")]
+// What only clusters need is built all the same: without the feature nothing but the way in is missing.
+#[cfg_attr(not(feature = "cluster"), allow(dead_code))]
 mod redis;
 mod request;
 pub mod store;

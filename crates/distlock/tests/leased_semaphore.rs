@@ -39,10 +39,18 @@ promises! {
 
 promises! {
     leased_semaphore::waiting:
+    a_waiter_for_two_wakes_when_permits_are_added
     a_waiter_gets_in_when_a_permit_comes_back
+    a_waiter_gets_in_when_a_permit_is_released_by_its_id
     a_waiter_gets_in_when_there_are_more
-    two_who_wait_for_two_both_get_in
+    a_waiter_for_four_gets_in_when_four_are_back
+    a_timed_wait_gets_them_or_gives_up_in_time
     permits_that_come_back_together_wake_as_many
+    two_who_wait_for_two_both_get_in
+    a_large_request_is_not_overtaken_here
+    a_single_attempt_takes_what_is_there
+    who_waits_behind_a_large_request_gets_in_when_it_leaves
+    a_waiter_gets_in_once_the_number_is_set
     leases_that_end_let_in_one_after_the_other
     no_wake_up_is_lost
 }
@@ -51,6 +59,8 @@ promises! {
     leased_semaphore::crowds:
     as_many_tasks_as_permits_are_inside
     sixteen_processes_in_a_loop_never_are_too_many
+    one_permit_is_a_mutex
+    hundreds_of_semaphores_starve_nobody
     expired_permits_come_back_exactly_once
 }
 
@@ -67,7 +77,11 @@ server_promises! {
     a_lost_subscription_wakes_everybody
     the_permits_of_a_killed_process_come_back
     a_lost_reply_counts_once
-    nobody_is_left_with_what_nobody_knows
+    an_extension_whose_answer_is_lost_counts
+    a_caller_who_leaves_after_a_lost_reply_has_nothing
+    a_list_whose_answer_is_lost_is_released_once
     an_uncontended_permit_costs_two_commands
+    a_prefix_is_part_of_every_key
+    a_server_that_is_gone_is_an_outage
     an_answer_that_is_late_gives_nothing_away
 }

@@ -38,6 +38,16 @@ pub(super) fn first(plan: Plan) -> Server {
     panic!("{PORTS} free ports in a row were taken before the server could bind them");
 }
 
+/// Starts a server on this port; `None` if somebody has it already.
+pub(super) fn at(plan: Plan, port: u16) -> Option<Server> {
+    match start(&plan, port) {
+        Start::Ready(child) => {
+            Some(Server { plan: Arc::new(plan), port, child: Mutex::new(child) })
+        }
+        Start::PortTaken => None,
+    }
+}
+
 /// Starts a server again on the port it had.
 pub(super) async fn again(plan: &Arc<Plan>, port: u16) -> Child {
     let plan = Arc::clone(plan);

@@ -1,5 +1,6 @@
 //! Real servers, one or more for each test.
 
+mod cluster;
 mod flavor;
 mod inspect;
 mod launch;
@@ -16,6 +17,7 @@ use rustix::process::Signal;
 use crate::scratch::Scratch;
 use crate::spawn;
 
+pub use cluster::{Cluster, ClusterBuilder};
 pub use flavor::Flavor;
 pub use inspect::CommandStats;
 pub use tls::{Certificates, Tls};
@@ -51,6 +53,8 @@ pub struct Builder {
     args: Vec<OsString>,
     password: Option<String>,
     tls: Option<Tls>,
+    /// Not of its own, but of the cluster that it belongs to.
+    certificates: Option<Certificates>,
     keep_data: bool,
 }
 
@@ -72,7 +76,8 @@ impl Server {
 
     /// A server with options.
     pub fn builder(flavor: Flavor) -> Builder {
-        Builder { flavor, args: Vec::new(), password: None, tls: None, keep_data: false }
+        let (args, password) = (Vec::new(), None);
+        Builder { flavor, args, password, tls: None, certificates: None, keep_data: false }
     }
 
     /// Which program it is.
@@ -234,9 +239,20 @@ impl Builder {
     /// # Panics
     /// Like [`start`](Builder::start).
     pub fn start_blocking(self) -> Server {
+        launch::first(self.plan())
+    }
+
+    /// Starts it on this port; `None` if somebody has it already.
+    fn start_at(self, port: u16) -> Option<Server> {
+        launch::at(self.plan(), port)
+    }
+
+    fn plan(self) -> Plan {
         let dir = Scratch::new();
-        let tls = self.tls.map(|tls| (tls, Certificates::generate(dir.path())));
-        let plan = Plan {
+        let tls = self.tls.map(|tls| {
+            (tls, self.certificates.unwrap_or_else(|| Certificates::generate(dir.path())))
+        });
+        Plan {
             flavor: self.flavor,
             program: self.flavor.require(),
             args: self.args,
@@ -244,7 +260,6 @@ impl Builder {
             tls,
             keep_data: self.keep_data,
             dir,
-        };
-        launch::first(plan)
+        }
     }
 }

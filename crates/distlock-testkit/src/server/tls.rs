@@ -42,16 +42,18 @@ impl Certificates {
         let ca_cert = ca.self_signed(&ca_key).expect("a well-formed authority can be signed");
         let issuer = Issuer::new(ca, ca_key);
 
-        let issue = |name: &str, hosts: &[&str], usage: ExtendedKeyUsagePurpose| {
+        let issue = |name: &str, hosts: &[&str], usages: &[ExtendedKeyUsagePurpose]| {
             let key = key();
             let mut params = params(name, hosts);
-            params.extended_key_usages = vec![usage];
+            params.extended_key_usages = usages.to_vec();
             let cert = params.signed_by(&key, &issuer).expect("a well-formed request is signed");
             (cert.pem(), key.serialize_pem())
         };
         let hosts = ["localhost", "127.0.0.1"];
-        let server = issue("distlock test server", &hosts, ExtendedKeyUsagePurpose::ServerAuth);
-        let client = issue("distlock test client", &[], ExtendedKeyUsagePurpose::ClientAuth);
+        // Servers of a cluster are each other's clients.
+        let both = [ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let server = issue("distlock test server", &hosts, &both);
+        let client = issue("distlock test client", &[], &both[1..]);
 
         let write = |name: &str, pem: &str| {
             let path = dir.join(name);

@@ -10,7 +10,7 @@ use distlock::{Builder, Locks};
 
 use super::eventually;
 use crate::scratch::Scratch;
-use crate::{Flavor, Server};
+use crate::{Cluster, Flavor, Server};
 
 /// Which store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub enum Site {
     File,
     /// `redis://`.
     Server(Flavor),
+    /// `redis+cluster://`, with this option for pub/sub.
+    Cluster(Flavor, &'static str),
 }
 
 /// One store for one test, with names of its own.
@@ -36,6 +38,7 @@ struct Inner {
     prefix: String,
     virtual_time: Option<Virtual>,
     server: Option<Arc<Server>>,
+    cluster: Option<Arc<Cluster>>,
     /// Open for as long as the test runs: a table in memory goes with its last user.
     _keeper: Option<Locks>,
     _dir: Option<Scratch>,
@@ -57,6 +60,7 @@ impl Ground {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let prefix = format!("t{}-{number}:", std::process::id());
         let (mut server, mut dir, mut virtual_time, mut keeper) = (None, None, None, None);
+        let mut cluster = None;
         let url = match site {
             Site::Memory | Site::Paused => {
                 if site == Site::Paused {
@@ -78,13 +82,24 @@ impl Ground {
                 url
             }
             Site::Server(flavor) => {
-                let shared = shared(flavor)?;
+                static SHARED: Shared<Server> = Shared::new();
+                let start = move || Server::builder(flavor).start_blocking();
+                let shared = SHARED.get(flavor, start)?;
                 let url = shared.url();
                 server = Some(shared);
                 url
             }
+            Site::Cluster(flavor, pubsub) => {
+                static SHARED: Shared<Cluster> = Shared::new();
+                let start = move || Cluster::builder(flavor).start_blocking();
+                let shared = SHARED.get(flavor, start)?;
+                let url = shared.url(pubsub);
+                cluster = Some(shared);
+                url
+            }
         };
-        let inner = Inner { site, url, prefix, virtual_time, server, _keeper: keeper, _dir: dir };
+        let (_keeper, _dir) = (keeper, dir);
+        let inner = Inner { site, url, prefix, virtual_time, server, cluster, _keeper, _dir };
         Some(Ground(Arc::new(inner)))
     }
 
@@ -111,6 +126,11 @@ impl Ground {
     /// The server, if there is one. Others use it too.
     pub fn server(&self) -> Option<&Server> {
         self.0.server.as_deref()
+    }
+
+    /// The cluster, if there is one. Others use it too.
+    pub fn cluster(&self) -> Option<&Cluster> {
+        self.0.cluster.as_deref()
     }
 
     /// Options for one more `Locks` on this store.
@@ -151,7 +171,7 @@ impl Ground {
     pub fn crowd(&self, full: usize) -> usize {
         match self.site() {
             Site::Memory | Site::Paused => full,
-            Site::Server(_) => full.div_ceil(3),
+            Site::Server(_) | Site::Cluster(..) => full.div_ceil(3),
             Site::File => full.div_ceil(8),
         }
     }
@@ -166,6 +186,9 @@ impl Ground {
             locks.list("").await.is_ok_and(|all| !all.iter().any(|one| self.owns(&one.name)))
         };
         eventually("no lock is left", none).await;
+        if let Some(cluster) = self.cluster() {
+            cluster.assert_clean(self.prefix()).await;
+        }
         let Some(server) = self.server() else { return };
         let none = || async {
             let mut keys = server.keys(&format!("*{}*", self.prefix())).await;
@@ -192,22 +215,29 @@ fn ready<T>(work: impl Future<Output = T>) -> T {
     }
 }
 
-/// The server of that flavour which tests share; started for the first of them, stopped after the last.
-fn shared(flavor: Flavor) -> Option<Arc<Server>> {
-    static SHARED: Mutex<Vec<(Flavor, Weak<Server>)>> = Mutex::new(Vec::new());
-    if flavor.program().is_none() {
-        eprintln!("SKIPPED: no server for {flavor:?}");
-        return None;
+/// Servers, or clusters of them, which tests share: started for the first of them, stopped after the last.
+struct Shared<T>(Mutex<Vec<(Flavor, Weak<T>)>>);
+
+impl<T: Send + Sync + 'static> Shared<T> {
+    const fn new() -> Shared<T> {
+        Shared(Mutex::new(Vec::new()))
     }
-    let mut servers = SHARED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let known = servers.iter().position(|(of, _)| *of == flavor);
-    if let Some(server) = known.and_then(|at| servers[at].1.upgrade()) {
-        return Some(server);
+
+    /// The one of that flavour.
+    fn get(&self, flavor: Flavor, start: impl FnOnce() -> T + Send + 'static) -> Option<Arc<T>> {
+        if flavor.program().is_none() {
+            eprintln!("SKIPPED: no server for {flavor:?}");
+            return None;
+        }
+        let mut shared = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let known = shared.iter().position(|(of, _)| *of == flavor);
+        if let Some(one) = known.and_then(|at| shared[at].1.upgrade()) {
+            return Some(one);
+        }
+        // On a thread of its own: the caller may be inside a runtime, and may end before it is no longer wanted.
+        let one = Arc::new(std::thread::spawn(start).join().expect("the server can be started"));
+        shared.retain(|(of, _)| *of != flavor);
+        shared.push((flavor, Arc::downgrade(&one)));
+        Some(one)
     }
-    // On a thread of its own: the caller may be inside a runtime, and may end before the server is no longer wanted.
-    let start = std::thread::spawn(move || Server::builder(flavor).start_blocking());
-    let server = Arc::new(start.join().expect("the server can be started"));
-    servers.retain(|(of, _)| *of != flavor);
-    servers.push((flavor, Arc::downgrade(&server)));
-    Some(server)
 }

@@ -11,13 +11,17 @@ pub mod latch;
 pub mod leased_semaphore;
 pub mod multi;
 pub mod mutex;
+mod permits;
 mod promises;
 pub mod redlock;
 pub mod rw;
 pub mod semaphore;
+mod server;
 pub mod simple;
 pub mod spin;
+mod times;
 mod watch;
 
 pub use ground::{Ground, Site, stand};
+pub(crate) use watch::everybody;
 pub use watch::{Recorder, Section, eventually};

@@ -6,10 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use distlock::{Event, Observer, Subject};
-use tokio::time::Instant;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
 
 /// How long something that must happen may take.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a crowd may take.
+const CROWDS_PATIENCE: Duration = Duration::from_secs(60);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -23,6 +26,19 @@ pub async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl Fn
         assert!(Instant::now() < until, "never came true within {PATIENCE:?}: {what}");
         tokio::time::sleep(LOOK).await;
     }
+}
+
+/// Waits until all of a crowd are through.
+///
+/// # Panics
+/// When somebody panicked, or is not through within a minute.
+pub(crate) async fn everybody(mut tasks: JoinSet<()>) {
+    let every = async {
+        while let Some(ended) = tasks.join_next().await {
+            ended.expect("no task panics");
+        }
+    };
+    timeout(CROWDS_PATIENCE, every).await.expect("everybody gets in within a minute");
 }
 
 /// An observer that keeps every event with the lock's name.

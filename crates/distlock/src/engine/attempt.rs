@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquire::{Ask, Wait};
-use super::hold::{Hold, Life, State, Tenure};
+use super::hold::{Hold, Tenure};
 use super::lanes::LaneRef;
 use super::multi::Part;
 use super::retry::Retry;
 use super::tell::Stepping;
+use super::vitals::{Life, State};
 use super::waiters::Step;
 use super::{Engine, release};
 use crate::config;

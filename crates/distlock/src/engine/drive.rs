@@ -11,9 +11,10 @@ use super::acquire::{Ask, Wait};
 use super::alarm::Bell;
 use super::attempt::{Lead, Tried, attempt};
 use super::drivers::Turn;
-use super::hold::{State, Tenure};
+use super::hold::Tenure;
 use super::lanes::LaneRef;
 use super::retry::Retry;
+use super::vitals::State;
 use super::waiters::{Grant, LaneState, StandBack, Ticket};
 use super::watchdog::verify;
 use super::{Engine, release};
@@ -120,6 +121,7 @@ impl Drop for Driver {
                 state.tried(ticket, true, true);
             }
             drop(state);
+            self.lane.changed.notify_waiters();
             let (engine, lane) = (self.engine.clone(), self.lane.clone());
             let heir = Driver::new(engine, lane);
             if let Some(heir) = self.engine.drivers.admit(heir) {
@@ -196,17 +198,19 @@ impl Driver {
         let mut tried = attempt(engine.clone(), lane.clone(), ask, Lead::Driver, now).await;
         let failed = matches!(tried, Tried::Failed(..));
         let unsure = tried.take_doubt();
+        if let Tried::Won(hold) = tried {
+            self.retry.reset();
+            self.spins = 0;
+            grant(&lane, ticket, hold);
+            return None;
+        }
         let waits = lane.state().tried(ticket, failed, unsure);
+        lane.changed.notify_waiters();
         if (failed || unsure) && what.is_held() && !waits {
             release::disown(&engine, &lane.name, what, owner, lease);
         }
         let error = match tried {
-            Tried::Won(hold) => {
-                self.retry.reset();
-                self.spins = 0;
-                grant(&lane, ticket, hold);
-                return None;
-            }
+            Tried::Won(_) => return None, // granted above
             Tried::Busy(ttl, _) if spin.is_some() || self.ear.is_some() => {
                 self.retry.reset();
                 self.spins += 1;
@@ -321,7 +325,11 @@ fn grant(lane: &LaneRef, ticket: Ticket, hold: super::Hold) {
         state.open();
     }
     drop(state);
-    if let Some(waiter) = waiter {
-        drop(waiter.grant.send(Grant::Hold(hold)));
+    match waiter {
+        Some(waiter) => drop(waiter.grant.send(Grant::Hold(hold))),
+        None => drop(hold),
     }
+    // Only now: what becomes of the hold comes before whoever looks next.
+    lane.state().trying = None;
+    lane.changed.notify_waiters();
 }

@@ -1,141 +1,17 @@
-//! What an acquisition is, how long it is believed in, and who may end it.
+//! What an acquisition is, and who may end it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::sync::Notify;
-
 use super::lanes::LaneRef;
+use super::vitals::{Life, State, Vitals};
 use super::{Engine, release};
 use crate::config;
-use crate::env::{Env, Moment};
+use crate::env::Moment;
 use crate::observe::Event;
 use crate::owner::Owner;
 use crate::store::{Claim, Kind, What};
-
-/// How a hold is, as its guard tells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum State {
-    /// Held: nobody else can be inside.
-    Held,
-    /// Held as far as anybody knows, but the last renewal got no answer. It becomes `Held` again or, at the end of
-    /// the lease, `Lost`. A good moment to pause before something that cannot be undone.
-    Suspect,
-    /// Not held any more.
-    Lost,
-}
-
-/// The life of one hold, decided locally.
-///
-/// ```text
-///            renewal unanswered            deadline passed, or
-///   Held ────────────────────────► Suspect ─── answered "no" ───► Lost
-///    ▲ ◄──────────────────────────    │
-///    │        renewal accepted        ▼
-///    └────────────────────────────► Released
-/// ```
-/// `Lost` and `Released` are final.
-#[derive(Debug)]
-pub(crate) struct Vitals {
-    phase: AtomicU8,
-    /// Send time of the last accepted step + lease: when the store drops it at the earliest.
-    expires: AtomicU64,
-    /// The same less the safety margin: until when it is believed in.
-    deadline: AtomicU64,
-    /// Called when it is lost or released.
-    ended: Notify,
-}
-
-/// How long a hold lasts if nothing is done about it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Life {
-    pub(super) expires: Moment,
-    pub(super) deadline: Moment,
-}
-
-impl Life {
-    /// Of a step sent at `sent` and accepted with this lease.
-    pub(super) fn fresh(sent: Moment, lease: Duration) -> Life {
-        let expires = sent.after(lease);
-        Life { expires, deadline: expires.before(config::safety_margin(lease)) }
-    }
-
-    /// What an heir has until the store knows of it: no more than its predecessor had, nor than it asks for itself.
-    pub(super) fn inherited(self, now: Moment, lease: Duration) -> Life {
-        let own = Life::fresh(now, lease);
-        Life { expires: self.expires.min(own.expires), deadline: self.deadline.min(own.deadline) }
-    }
-}
-
-const HELD: u8 = 0;
-const SUSPECT: u8 = 1;
-const LOST: u8 = 2;
-const RELEASED: u8 = 3;
-
-impl Vitals {
-    fn new(life: Life) -> Vitals {
-        Vitals {
-            phase: AtomicU8::new(HELD),
-            expires: AtomicU64::new(life.expires.as_nanos()),
-            deadline: AtomicU64::new(life.deadline.as_nanos()),
-            ended: Notify::new(),
-        }
-    }
-
-    pub(super) fn life(&self) -> Life {
-        Life { expires: self.expires(), deadline: self.deadline() }
-    }
-
-    pub(crate) fn state(&self, now: Moment) -> State {
-        match self.phase.load(Ordering::Acquire) {
-            LOST | RELEASED => State::Lost,
-            _ if now >= self.deadline() => State::Lost,
-            SUSPECT => State::Suspect,
-            _ => State::Held,
-        }
-    }
-
-    pub(crate) fn deadline(&self) -> Moment {
-        Moment::from_nanos(self.deadline.load(Ordering::Acquire))
-    }
-
-    pub(super) fn expires(&self) -> Moment {
-        Moment::from_nanos(self.expires.load(Ordering::Acquire))
-    }
-
-    /// A step sent at `sent` was accepted with this lease.
-    fn accept(&self, sent: Moment, lease: Duration) {
-        let life = Life::fresh(sent, lease);
-        self.expires.store(life.expires.as_nanos(), Ordering::Release);
-        self.deadline.store(life.deadline.as_nanos(), Ordering::Release);
-        self.change(SUSPECT, HELD);
-    }
-
-    fn change(&self, from: u8, to: u8) -> bool {
-        self.phase.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-
-    /// Ends it for good; false if it had ended before. Whoever does calls it out.
-    fn end(&self, as_what: u8) -> bool {
-        self.change(HELD, as_what) || self.change(SUSPECT, as_what)
-    }
-
-    /// Ends when the hold is lost; never if it is released.
-    pub(crate) async fn lost(&self, env: &dyn Env) {
-        loop {
-            let ended = self.ended.notified();
-            match self.phase.load(Ordering::Acquire) {
-                LOST => return,
-                RELEASED => std::future::pending().await,
-                // The watchdog calls out the end; its clock and this one are the same.
-                _ if env.now() >= self.deadline() => return,
-                _ => ended.await,
-            }
-        }
-    }
-}
 
 /// One owner's stay in the lock, from acquisition to release; all guards of one owner on one name share it.
 #[derive(Debug)]
@@ -251,12 +127,12 @@ impl Tenure {
 
     /// A step that did not lengthen it proved that it is still there.
     pub(super) fn reassure(&self) {
-        self.vitals.change(SUSPECT, HELD);
+        self.vitals.reassure();
     }
 
     /// A step got no answer.
     pub(super) fn doubt(&self) {
-        if self.vitals.change(HELD, SUSPECT) {
+        if self.vitals.doubt() {
             self.engine.observe(self.kind, &self.lane.name, Event::Suspect);
         }
     }
@@ -264,34 +140,34 @@ impl Tenure {
     /// It is lost: nobody here believes in it any more, and nothing is sent in its name. (A late release could free
     /// somebody else's hold if the owner is used again.)
     pub(crate) fn lose(self: &Arc<Tenure>) {
-        if self.vitals.end(LOST) {
+        if self.vitals.lose() {
             self.engine.watchdog.forget(self);
             // Observers first: whoever is woken by the loss finds it counted.
             self.engine.observe(self.kind, &self.lane.name, Event::Lost);
-            self.vitals.ended.notify_waiters();
+            self.vitals.call_out();
         }
         self.lane.vacate(self);
     }
 
     /// The last guard lets go of it. False if it had been lost before.
     pub(super) fn finish(&self) -> bool {
-        let alive = self.engine.env.now() < self.vitals.deadline() && self.vitals.end(RELEASED);
+        let alive = self.engine.env.now() < self.vitals.deadline() && self.vitals.release();
         if alive {
             self.engine.watchdog.forget(self);
-            self.vitals.ended.notify_waiters();
+            self.vitals.call_out();
         }
         alive
     }
 
     pub(super) fn is_released(&self) -> bool {
-        self.vitals.phase.load(Ordering::Acquire) == RELEASED
+        self.vitals.is_released()
     }
 
     /// It is taken away on purpose: its guards learn of it as of any loss, but the store is told.
     pub(super) fn revoke(&self) {
-        if self.vitals.end(LOST) {
+        if self.vitals.lose() {
             self.engine.watchdog.forget(self);
-            self.vitals.ended.notify_waiters();
+            self.vitals.call_out();
         }
     }
 

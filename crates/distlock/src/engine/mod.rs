@@ -11,7 +11,8 @@
 //! drivers.rs   which drivers are at work
 //! alarm.rs     when a resting driver looks again
 //! multi.rs     several locks, all or none
-//! hold.rs      what an acquisition is: Tenure and Vitals; Hold, whose drop lets go
+//! hold.rs      what an acquisition is: Tenure; Hold, whose drop lets go
+//! vitals.rs    until when it is believed in
 //! release.rs   the one road out: pass on, or free
 //! tell.rs      telling the store what became of a hold, until it agrees
 //! watchdog.rs  renews, and declares loss
@@ -30,18 +31,18 @@ mod nature;
 mod release;
 mod retry;
 mod tell;
+mod vitals;
 mod waiters;
 mod watchdog;
 mod way;
 
 pub(crate) use acquire::{Acquiring, Ask, Wait};
 pub(crate) use detach::Detached;
-pub(crate) use hold::Hold;
-pub use hold::State;
-pub(crate) use hold::Tenure;
+pub(crate) use hold::{Hold, Tenure};
 pub(crate) use multi::{All, Part, acquire_all, unlock_all};
 pub(crate) use release::lost;
 pub(crate) use release::unlock;
+pub use vitals::State;
 pub(crate) use watchdog::extend;
 
 use std::sync::Arc;

@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use super::acquire::{Acquiring, Ask, Wait};
 use super::attempt::{Together, attempt_together};
-use super::hold::{Hold, State};
+use super::hold::Hold;
 use super::nature::Class;
+use super::vitals::State;
 use super::{Detached, Engine, release};
 use crate::config;
 use crate::env::{BoxFuture, Moment};

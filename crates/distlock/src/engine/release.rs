@@ -12,9 +12,10 @@ use tokio::sync::oneshot;
 
 use super::Engine;
 use super::detach::{self, Detached};
-use super::hold::{Hold, State, Tenure};
+use super::hold::{Hold, Tenure};
 use super::lanes::LaneRef;
 use super::tell::{self, Leave, Receipt, Receipts, Stepping, free, tell};
+use super::vitals::State;
 use super::waiters::{Grant, LaneState, Step, Waiter};
 use crate::config;
 use crate::error::{Error, ErrorKind, Result};

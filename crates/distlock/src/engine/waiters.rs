@@ -180,6 +180,12 @@ impl LaneState {
         self.queue.get_mut(at)
     }
 
+    /// Whether the driver asks for somebody who has left.
+    pub(super) fn tries_for_nobody(&self) -> bool {
+        let waits = |ticket| self.queue.binary_search_by_key(&ticket, |w| w.ticket).is_ok();
+        self.trying.is_some_and(|ticket| !waits(ticket))
+    }
+
     /// Puts an accepted hold into the seat. Whoever sat there has lost it: the store would not have given it away.
     pub(super) fn seat(&mut self, tenure: &Arc<Tenure>, watched: bool) -> Option<Arc<Tenure>> {
         let watched = u32::from(watched);

@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::hold::{State, Tenure};
+use super::hold::Tenure;
 use super::release;
 use super::tell::Stepping;
+use super::vitals::State;
 use super::waiters::Step;
 use crate::config;
 use crate::env::{Env, Moment};
@@ -151,7 +152,12 @@ async fn watch(dog: Arc<Watchdog>) {
         for tenure in dead.drain(..) {
             tenure.lose();
         }
-        for batch in due.chunks(config::RENEWAL_BATCH) {
+        // Those whose server is gone are answered late, and must not keep the others waiting.
+        due.sort_by_cached_key(|tenure| dog.store.share(&tenure.lane.name));
+        let alike = |a: &Arc<Tenure>, b: &Arc<Tenure>| {
+            dog.store.share(&a.lane.name) == dog.store.share(&b.lane.name)
+        };
+        for batch in due.chunk_by(alike).flat_map(|share| share.chunks(config::RENEWAL_BATCH)) {
             dog.env.spawn(Box::pin(renew_batch(dog.store.clone(), batch.to_vec())));
         }
         drop(due);

@@ -9,8 +9,9 @@ use tokio::sync::oneshot;
 
 use super::acquire::{Ask, Wait};
 use super::attempt::Lead;
-use super::hold::{State, Tenure};
+use super::hold::Tenure;
 use super::lanes::LaneRef;
+use super::vitals::State;
 use super::waiters::{Grant, LaneState, Step, Ticket};
 use super::{Engine, release};
 use crate::env::{BoxFuture, Moment};
@@ -71,6 +72,10 @@ pub(super) fn way(engine: &Arc<Engine>, lane: &LaneRef, ask: &Ask) -> Result<Way
     if once {
         if state.stepping == Some(Step::Release) {
             return Ok(Way::Settle(|state| state.stepping.is_none()));
+        }
+        // An attempt for somebody who has left may get the lock once more, to let go of it again: not in this one's way.
+        if state.tries_for_nobody() {
+            return Ok(Way::Settle(|state| !state.tries_for_nobody()));
         }
         if ask.explicit && !idle {
             return Ok(Way::Settle(|state| state.stepping.is_none() && !state.attempting));

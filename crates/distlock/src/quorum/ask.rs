@@ -4,9 +4,29 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use crate::config;
 use crate::env::{BoxFuture, Env};
+
+/// How long the last ones may take after the others have answered, when what they say might still matter: as long again a
+/// few times over, and at least this. One that is frozen would keep everybody waiting until it counts as away.
+const LAST_WORD: Duration = Duration::from_millis(50);
+
+/// How far the answers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    TooLittle,
+    /// Not for much longer.
+    Nearly,
+    Enough,
+}
+
+impl From<bool> for Known {
+    fn from(enough: bool) -> Known {
+        if enough { Known::Enough } else { Known::TooLittle }
+    }
+}
 
 /// Runs all steps at once until what has been answered is `enough`, or everything is.
 ///
@@ -14,14 +34,26 @@ use crate::env::{BoxFuture, Env};
 pub(super) async fn ask<T: Send + 'static>(
     env: &Arc<dyn Env>,
     steps: Vec<BoxFuture<'static, T>>,
-    enough: impl Fn(&[Option<T>]) -> bool,
+    known: impl Fn(&[Option<T>]) -> Known,
 ) -> Asked<T> {
+    let begun = env.now();
+    let mut last_word: Option<BoxFuture<'static, ()>> = None;
     let answers = steps.iter().map(|_| None).collect();
     let left = Left { env: env.clone(), steps: steps.into_iter().map(Some).collect() };
     let mut asked = Asked { answers, left };
     poll_fn(|cx| {
         asked.poll(cx);
-        if asked.is_complete() || enough(&asked.answers) { Poll::Ready(()) } else { Poll::Pending }
+        match known(&asked.answers) {
+            _ if asked.is_complete() => return Poll::Ready(()),
+            Known::Enough => return Poll::Ready(()),
+            Known::TooLittle => return Poll::Pending,
+            Known::Nearly => {}
+        }
+        let last_word = last_word.get_or_insert_with(|| {
+            let now = env.now();
+            env.sleep_apart(now.after((now.since(begun) * 3).max(LAST_WORD)))
+        });
+        last_word.as_mut().poll(cx)
     })
     .await;
     asked

@@ -30,11 +30,11 @@ use crate::env::{BoxFuture, Env};
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::{Attempt, Claim, Listener, Released, Snapshot, Store, What};
 
-use ask::{Asked, ask};
+use ask::{Asked, Known, ask};
 use listen::Ears;
 pub(crate) use node::Node;
 use node::{Renewed, Took};
-use votes::{Vote, Votes};
+use votes::{Answers, Vote, Votes, column, count, free_in, kept, let_go};
 
 /// After a tie the loser comes again after a while of at most this, by chance, so that those who tied do not tie again.
 const AFTER_A_TIE: Duration = Duration::from_millis(25);
@@ -45,9 +45,6 @@ pub(crate) struct Quorum {
     nodes: Arc<[Arc<Node>]>,
     env: Arc<dyn Env>,
 }
-
-/// What nodes have said so far.
-type Answers<T> = [Option<Result<T>>];
 
 /// How long a hold is good for after a majority has given it: what is left of the lease, less what clocks may differ by.
 /// `None` if that is nothing.
@@ -69,18 +66,18 @@ impl Quorum {
         }
     }
 
-    /// One step at every node, until `enough` have answered.
+    /// One step at every node, until enough is known.
     async fn each<T: Send + 'static>(
         &self,
         step: impl Fn(&Arc<Node>) -> BoxFuture<'static, T>,
-        enough: impl Fn(&[Option<T>]) -> bool,
+        known: impl Fn(&[Option<T>]) -> Known,
     ) -> Asked<T> {
-        ask(&self.env, self.nodes.iter().map(step).collect(), enough).await
+        ask(&self.env, self.nodes.iter().map(step).collect(), known).await
     }
 
     async fn acquire_everywhere(&self, claim: &Claim) -> Result<Attempt> {
         let sent = self.env.now();
-        let asked = self.each(|node| node.acquire(claim), |took| self.is_settled(took)).await;
+        let asked = self.each(|node| node.acquire(claim), |took| self.known(took)).await;
         let votes = count(&asked.answers);
         let valid = validity(claim.lease, self.env.now().since(sent)).is_some();
         if votes.decided() == Some(true) && valid {
@@ -110,12 +107,17 @@ impl Quorum {
         Err(if fresh { error.undone() } else { error })
     }
 
-    /// Whether waiting for more answers is of no use: a majority has decided, or those who can be expected to answer have,
-    /// and it is a tie. (Those who tied would otherwise wait together for a node that is gone, each with its part in hand.)
-    fn is_settled(&self, answers: &[Option<Took>]) -> bool {
+    /// Enough is known if a majority has decided, or if those who can be expected to answer have, and it is a tie. (Those who
+    /// tied would otherwise wait together for a node that is gone, each with its part in hand.)
+    fn known(&self, answers: &[Option<Took>]) -> Known {
         let votes = count(answers);
-        votes.decided().is_some()
-            || votes.yes + votes.no >= votes.majority() && !self.expects_more(answers)
+        let tie = votes.yes + votes.no >= votes.majority();
+        match votes.decided() {
+            Some(_) => Known::Enough,
+            None if !tie => Known::TooLittle,
+            None if self.expects_more(answers) => Known::Nearly,
+            None => Known::Enough,
+        }
     }
 
     /// Whether a node that is not known to be away has not answered yet.
@@ -156,13 +158,14 @@ impl Quorum {
             }
         }
         let enough = |released: &Answers<Released>| {
-            released.iter().zip(&gave).all(|(released, gave)| released.is_some() || !gave)
+            released.iter().zip(&gave).all(|(released, gave)| released.is_some() || !gave).into()
         };
         drop(ask(&self.env, steps, enough).await);
     }
 
     async fn release_everywhere(&self, claim: &Claim) -> Result<Released> {
-        let decided = |answers: &Answers<Released>| Votes::of(answers, let_go).decided().is_some();
+        let decided =
+            |answers: &Answers<Released>| Votes::of(answers, let_go).decided().is_some().into();
         let asked = self.each(|node| node.release(claim), decided).await;
         let heard = asked.answers.iter().flatten().filter_map(|answer| match answer {
             Ok(Released::Freed { heard_by }) => Some(*heard_by),
@@ -182,7 +185,7 @@ impl Quorum {
 
     /// What a node does not confirm it is told again, so nobody has to do that from here.
     async fn forget_everywhere(&self, claim: &Claim) {
-        let enough = |answers: &Answers<Released>| !self.expects_more(answers);
+        let enough = |answers: &Answers<Released>| (!self.expects_more(answers)).into();
         drop(self.each(|node| node.release(claim), enough).await);
     }
 
@@ -190,7 +193,7 @@ impl Quorum {
         let decided = |answers: &[Option<Renewed>]| {
             (0..claims.len()).all(|at| Votes::of(&column(answers, at), kept).decided().is_some())
         };
-        let asked = self.each(|node| node.renew(claims), decided).await;
+        let asked = self.each(|node| node.renew(claims), |answers| decided(answers).into()).await;
         let verdict = |at: usize| {
             let column = column(&asked.answers, at);
             Votes::of(&column, kept).decided().ok_or_else(|| {
@@ -231,17 +234,23 @@ impl Quorum {
         };
         let all = |_: &Listener| Vote::Yes;
         let decided = |answers: &Answers<Listener>| Votes::of(answers, all).decided().is_some();
-        let asked = self.each(step, decided).await;
+        let asked = self.each(step, |answers| decided(answers).into()).await;
         if !decided(&asked.answers) {
             return Err(self.no_quorum(&asked.answers, |_| "listens".to_owned()));
         }
         // A release goes to every node, so hearing of it from any is enough; but those may be the ones that fail next, so
         // the others are listened to as soon as they can be.
-        let (ears, listener) = Ears::new(&self.env);
-        let more = ears.clone();
-        let late =
-            move |_: usize, ear: Result<Listener>| ear.into_iter().for_each(|ear| more.add(ear));
-        asked.and_late(late).into_iter().flatten().flatten().for_each(|ear| ears.add(ear));
+        let (ears, listener) = Ears::new(&self.env, self.nodes.len());
+        let add = move |at: usize, ear: Result<Listener>| {
+            if let Ok(ear) = ear {
+                ears.add(at, ear);
+            }
+        };
+        for (at, ear) in asked.and_late(add.clone()).into_iter().enumerate() {
+            if let Some(ear) = ear {
+                add(at, ear);
+            }
+        }
         Ok(listener)
     }
 
@@ -265,50 +274,6 @@ impl Quorum {
         };
         Error::new(kind, text)
     }
-}
-
-fn count(answers: &[Option<Took>]) -> Votes {
-    let vote = |took: &Option<Took>| took.as_ref()?.answer.as_ref().ok().map(took_it);
-    Votes::count(answers.iter().map(vote))
-}
-
-/// One claim's answers among those of all claims.
-fn column(answers: &[Option<Renewed>], at: usize) -> Vec<Option<Result<bool>>> {
-    let one =
-        |renewed: &Option<Renewed>| renewed.as_ref().and_then(|all| all.answers.get(at).cloned());
-    answers.iter().map(one).collect()
-}
-
-/// When so many nodes may be free that, with those that are now, they are a majority.
-fn free_in(answers: &Answers<Attempt>, votes: Votes) -> Duration {
-    let mut busy: Vec<Duration> = answers
-        .iter()
-        .filter_map(|answer| match answer {
-            Some(Ok(Attempt::Busy { ttl })) => Some(*ttl),
-            _ => None,
-        })
-        .collect();
-    busy.sort();
-    let missing = votes.majority().saturating_sub(votes.yes);
-    missing.checked_sub(1).and_then(|at| busy.get(at).copied()).unwrap_or_default()
-}
-
-fn took_it(attempt: &Attempt) -> Vote {
-    match attempt {
-        Attempt::Acquired { .. } => Vote::Yes,
-        Attempt::Busy { .. } => Vote::No,
-    }
-}
-
-fn let_go(released: &Released) -> Vote {
-    match released {
-        Released::Freed { .. } | Released::StillHeld => Vote::Yes,
-        Released::NotHeld => Vote::No,
-    }
-}
-
-fn kept(held: &bool) -> Vote {
-    if *held { Vote::Yes } else { Vote::No }
 }
 
 impl Store for Quorum {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::ask::Known;
 use super::votes::{Vote, Votes};
 use super::{Node, Quorum};
 use crate::env::BoxFuture;
@@ -26,7 +27,7 @@ impl Quorum {
                 }
             })
         };
-        let answers = self.each(step, |_| false).await.answers;
+        let answers = self.each(step, |_| Known::TooLittle).await.answers;
         let votes = Votes::of(&answers, |_| Vote::Yes);
         if votes.decided() != Some(true) {
             return Err(self.no_quorum(&answers, |_| "answered".to_owned()));
@@ -40,7 +41,7 @@ impl Quorum {
             let (store, prefix) = (node.store.clone(), prefix.to_owned());
             Box::pin(async move { store.list(&prefix).await })
         };
-        let answers = self.each(step, |_| false).await.answers;
+        let answers = self.each(step, |_| Known::TooLittle).await.answers;
         let votes = Votes::of(&answers, |_| Vote::Yes);
         if votes.decided() != Some(true) {
             return Err(self.no_quorum(&answers, |_| "answered".to_owned()));

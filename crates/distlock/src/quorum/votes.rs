@@ -1,6 +1,13 @@
 //! Counting what nodes say.
 
+use std::time::Duration;
+
+use super::node::{Renewed, Took};
 use crate::error::Result;
+use crate::store::{Attempt, Released};
+
+/// What nodes have said so far.
+pub(super) type Answers<T> = [Option<Result<T>>];
 
 /// What a node's answer comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +30,7 @@ pub(super) fn majority(nodes: usize) -> usize {
 }
 
 impl Votes {
-    pub(super) fn of<T>(answers: &[Option<Result<T>>], read: impl Fn(&T) -> Vote) -> Votes {
+    pub(super) fn of<T>(answers: &Answers<T>, read: impl Fn(&T) -> Vote) -> Votes {
         let read = |answer: &Option<Result<T>>| answer.as_ref()?.as_ref().ok().map(&read);
         Votes::count(answers.iter().map(read))
     }
@@ -56,6 +63,50 @@ impl Votes {
             None
         }
     }
+}
+
+pub(super) fn count(answers: &[Option<Took>]) -> Votes {
+    let vote = |took: &Option<Took>| took.as_ref()?.answer.as_ref().ok().map(took_it);
+    Votes::count(answers.iter().map(vote))
+}
+
+/// One claim's answers among those of all claims.
+pub(super) fn column(answers: &[Option<Renewed>], at: usize) -> Vec<Option<Result<bool>>> {
+    let one =
+        |renewed: &Option<Renewed>| renewed.as_ref().and_then(|all| all.answers.get(at).cloned());
+    answers.iter().map(one).collect()
+}
+
+/// When so many nodes may be free that, with those that are now, they are a majority.
+pub(super) fn free_in(answers: &Answers<Attempt>, votes: Votes) -> Duration {
+    let mut busy: Vec<Duration> = answers
+        .iter()
+        .filter_map(|answer| match answer {
+            Some(Ok(Attempt::Busy { ttl })) => Some(*ttl),
+            _ => None,
+        })
+        .collect();
+    busy.sort();
+    let missing = votes.majority().saturating_sub(votes.yes);
+    missing.checked_sub(1).and_then(|at| busy.get(at).copied()).unwrap_or_default()
+}
+
+fn took_it(attempt: &Attempt) -> Vote {
+    match attempt {
+        Attempt::Acquired { .. } => Vote::Yes,
+        Attempt::Busy { .. } => Vote::No,
+    }
+}
+
+pub(super) fn let_go(released: &Released) -> Vote {
+    match released {
+        Released::Freed { .. } | Released::StillHeld => Vote::Yes,
+        Released::NotHeld => Vote::No,
+    }
+}
+
+pub(super) fn kept(held: &bool) -> Vote {
+    if *held { Vote::Yes } else { Vote::No }
 }
 
 #[cfg(test)]

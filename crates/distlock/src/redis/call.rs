@@ -3,9 +3,11 @@
 use std::fmt;
 use std::sync::OnceLock;
 
+use redis::Arg;
 use redis::{Cmd, ServerErrorKind, ToRedisArgs, Value};
 
 use super::link::{Line, Links};
+use super::pubsub::Way;
 use super::refusal;
 use crate::error::Result;
 
@@ -13,15 +15,33 @@ use crate::error::Result;
 pub(crate) struct Script {
     code: &'static str,
     sha: OnceLock<String>,
+    /// The same for servers where releases are called out otherwise.
+    variants: [OnceLock<Option<&'static Script>>; 2],
 }
 
 impl Script {
     pub(crate) const fn new(code: &'static str) -> Script {
-        Script { code, sha: OnceLock::new() }
+        Script { code, sha: OnceLock::new(), variants: [OnceLock::new(), OnceLock::new()] }
     }
 
     fn sha(&self) -> &str {
         self.sha.get_or_init(|| redis::Script::new(self.code).get_hash().to_owned())
+    }
+
+    /// The script that calls out releases this way. `None` if it is the same one.
+    fn variant(&'static self, way: Way) -> Option<&'static Script> {
+        let at = match way {
+            Way::Classic => return None,
+            Way::Sharded => 0,
+            Way::Both => 1,
+        };
+        let make = || {
+            let code = way.script(self.code)?;
+            // As long-lived as the script it is made from, and made once.
+            let script = Script::new(Box::leak(code.into_boxed_str()));
+            Some(&*Box::leak(Box::new(script)))
+        };
+        *self.variants[at].get_or_init(make)
     }
 }
 
@@ -47,23 +67,78 @@ impl Call {
         self
     }
 
+    /// The same call, with releases called out this way. A copy if that is not the classic one: those who build calls need
+    /// not know, and on a single server it costs nothing.
+    pub(crate) fn in_way(self, way: Way) -> Call {
+        let Some(script) = self.script.variant(way) else { return self };
+        let args = || self.command.args_iter().skip(2);
+        let bytes: usize =
+            args().map(|arg| if let Arg::Simple(arg) = arg { arg.len() } else { 0 }).sum();
+        let sha = script.sha();
+        let mut command = Cmd::with_capacity(2 + args().count(), 7 + sha.len() + bytes);
+        command.arg("EVALSHA").arg(sha);
+        for arg in args() {
+            if let Arg::Simple(arg) = arg {
+                command.arg(arg);
+            }
+        }
+        Call { script, command }
+    }
+
     /// Runs it, at most once. Not knowing a script is found out before anything runs, so sending it again with its
     /// script is no second run.
     pub(crate) async fn run(&self, links: &Links) -> Result<Value> {
         let mut line = links.line().await?;
         let reply = line.send(&self.command).await?;
         if is_unknown_script(&reply) {
-            return refusal::checked(self.load_and_run(&mut line).await?);
+            return refusal::checked(self.load_and_run(&mut line, false).await?);
         }
         refusal::checked(reply)
     }
 
-    async fn load_and_run(&self, line: &mut Line) -> Result<Value> {
-        let mut both = redis::Pipeline::with_capacity(2);
-        both.cmd("SCRIPT").arg("LOAD").arg(self.script.code);
-        both.add_command(self.command.clone());
-        let mut replies = line.send_all(&both, 2).await?.into_iter();
-        let (loaded, ran) = (replies.next(), replies.next());
+    /// Asks one server of a cluster, which may refuse. With `asking` even for a slot that it is only about to get.
+    pub(crate) async fn ask(&self, links: &Links, asking: bool) -> Result<Value> {
+        let mut line = links.line().await?;
+        let reply = match asking {
+            false => line.send(&self.command).await?,
+            true => {
+                let mut both = redis::Pipeline::with_capacity(2);
+                both.cmd("ASKING");
+                both.add_command(self.command.clone());
+                line.send_all(&both, 2).await?.pop().unwrap_or_default()
+            }
+        };
+        if is_unknown_script(&reply) {
+            return self.load_and_run(&mut line, asking).await;
+        }
+        Ok(reply)
+    }
+
+    /// Asks one server of a cluster several things with one script; each answer may be a refusal.
+    pub(crate) async fn ask_all(calls: &[Call], links: &Links) -> Result<Vec<Value>> {
+        let Some(first) = calls.first() else { return Ok(Vec::new()) };
+        let mut all = redis::Pipeline::with_capacity(1 + calls.len());
+        all.cmd("SCRIPT").arg("LOAD").arg(first.script.code);
+        for call in calls {
+            all.add_command(call.command.clone());
+        }
+        let mut replies = links.line().await?.send_all(&all, 1 + calls.len()).await?.into_iter();
+        if let Some(Value::ServerError(refused)) = replies.next() {
+            return Err(refusal::of(&refused));
+        }
+        Ok(replies.collect())
+    }
+
+    async fn load_and_run(&self, line: &mut Line, asking: bool) -> Result<Value> {
+        let mut all = redis::Pipeline::with_capacity(3);
+        all.cmd("SCRIPT").arg("LOAD").arg(self.script.code);
+        if asking {
+            // Good for the next command alone.
+            all.cmd("ASKING");
+        }
+        all.add_command(self.command.clone());
+        let mut replies = line.send_all(&all, 2 + usize::from(asking)).await?.into_iter();
+        let (loaded, ran) = (replies.next(), replies.next_back());
         // A refused SCRIPT LOAD says more than the NOSCRIPT that follows from it.
         if let Some(Value::ServerError(refused)) = loaded {
             return Err(refusal::of(&refused));

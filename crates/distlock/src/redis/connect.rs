@@ -125,7 +125,7 @@ async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
 pub(crate) type Opened = (MultiplexedConnection, BoxFuture<'static, ()>);
 
 /// Everything it takes to open a connection to one server.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Dial {
     pub(crate) target: Target,
     pub(crate) connector: Arc<dyn Connector>,
@@ -135,6 +135,11 @@ pub(crate) struct Dial {
 }
 
 impl Dial {
+    /// The same for another server.
+    pub(crate) fn to(&self, target: Target) -> Dial {
+        Dial { target, ..self.clone() }
+    }
+
     /// Opens a connection on the calling runtime, and hands messages that nobody asked for to `push`.
     pub(crate) async fn open(
         &self,

@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 use super::connect::Dial;
 use crate::error::{Error, ErrorKind, Result};
 
-/// All connections for commands of one store.
+/// All connections for commands to one server.
 pub(crate) struct Links {
     dial: Arc<Dial>,
     slots: RwLock<Vec<Slot>>,
@@ -59,6 +59,10 @@ struct Driver {
 impl Links {
     pub(crate) fn new(dial: Arc<Dial>) -> Links {
         Links { dial, slots: RwLock::default() }
+    }
+
+    pub(crate) fn target(&self) -> &super::target::Target {
+        &self.dial.target
     }
 
     /// The server, in words for people.

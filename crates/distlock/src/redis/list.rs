@@ -1,6 +1,7 @@
 //! Finding locks by the start of their names, a bounded piece of work at a time.
 
 use std::collections::HashSet;
+use std::future::Future;
 use std::sync::Arc;
 
 use redis::{Cmd, Value};
@@ -18,7 +19,7 @@ use crate::together::join_all;
 const SCAN_COUNT: usize = 1000;
 
 /// How many candidates one script looks into.
-const BATCH: usize = 100;
+pub(super) const BATCH: usize = 100;
 
 /// A lock of one owner at a time has one field, a read-write lock one per reader; a hash with more is somebody's data.
 const MOST_FIELDS: usize = 16;
@@ -26,7 +27,7 @@ const MOST_READERS: usize = 1000;
 
 static LOOK: Script = Script::new(include_str!("scripts/list.lua"));
 
-fn look(names: &[Arc<str>]) -> Call {
+pub(super) fn look(names: &[Arc<str>]) -> Call {
     let bytes = names.iter().map(|name| name.len()).sum::<usize>() + 16;
     let mut call = Call::new(&LOOK, names.len(), 2, bytes);
     for name in names {
@@ -36,7 +37,7 @@ fn look(names: &[Arc<str>]) -> Call {
 }
 
 /// The locks among `names`: hashes with a time to live and nothing but owners in them.
-fn listed(names: &[Arc<str>], reply: Value) -> Result<Vec<Snapshot>> {
+pub(super) fn listed(names: &[Arc<str>], reply: Value) -> Result<Vec<Snapshot>> {
     let answers = match reply {
         Value::Array(answers) if answers.len() == names.len() => answers,
         other => return Err(refusal::nonsense("a listing", &other)),
@@ -69,8 +70,34 @@ fn holders(fields: &[Value]) -> Option<Vec<Holder>> {
     pairs.map(read).collect()
 }
 
-/// Every lock whose name starts with `prefix`, each once, by name.
+/// Every lock of a single server whose name starts with `prefix`, each once, by name.
 pub(crate) async fn list(links: &Links, prefix: &str) -> Result<Vec<Snapshot>> {
+    let locks = walk(links, prefix, |names: Vec<Arc<str>>| async move {
+        let looks = names.chunks(BATCH).map(|names| {
+            let look: BoxFuture<'_, Result<Vec<Snapshot>>> =
+                Box::pin(async move { listed(names, look(names).run(links).await?) });
+            look
+        });
+        let mut locks = Vec::new();
+        for found in join_all(looks.collect()).await {
+            locks.extend(found?);
+        }
+        Ok(locks)
+    });
+    let mut locks = locks.await?;
+    locks.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(locks)
+}
+
+/// Goes through all keys of one server that start with `prefix` and may be locks. `look` says which of a page's are.
+pub(super) async fn walk<F>(
+    links: &Links,
+    prefix: &str,
+    mut look: impl FnMut(Vec<Arc<str>>) -> F,
+) -> Result<Vec<Snapshot>>
+where
+    F: Future<Output = Result<Vec<Snapshot>>>,
+{
     let pattern = wire::starting_with(prefix);
     let mut cursor = b"0".to_vec();
     let (mut seen, mut locks) = (HashSet::new(), Vec::new());
@@ -83,16 +110,8 @@ pub(crate) async fn list(links: &Links, prefix: &str) -> Result<Vec<Snapshot>> {
         // SCAN may name a key more than once.
         let fresh: Vec<Arc<str>> =
             keys.into_iter().filter(|key| seen.insert(key.clone())).collect();
-        let looks = fresh.chunks(BATCH).map(|names| {
-            let look: BoxFuture<'_, Result<Vec<Snapshot>>> =
-                Box::pin(async move { listed(names, look(names).run(links).await?) });
-            look
-        });
-        for found in join_all(looks.collect()).await {
-            locks.extend(found?);
-        }
+        locks.extend(look(fresh).await?);
         if next == b"0" {
-            locks.sort_by(|a, b| a.name.cmp(&b.name));
             return Ok(locks);
         }
         cursor = next;

@@ -1,7 +1,7 @@
 //! Many machines: Redis and Valkey.
 //!
-//! A claim becomes a [`call::Call`], runs on the calling runtime's connection, and its reply becomes an answer. What stands
-//! on the wire is in [`wire`] and in `scripts/`.
+//! A claim becomes a [`call::Call`], runs on the calling runtime's connection to the server that the [`topology`] names, and
+//! its reply becomes an answer. What stands on the wire is in [`wire`] and in `scripts/`.
 
 mod call;
 mod connect;
@@ -13,9 +13,11 @@ mod leased;
 mod link;
 mod list;
 mod multi;
+mod node;
 mod permits;
 mod pubsub;
 mod refusal;
+mod renew;
 mod rw;
 mod simple;
 mod target;
@@ -23,6 +25,7 @@ mod target;
 mod tests;
 #[cfg(feature = "tls")]
 mod tls;
+mod topology;
 mod wire;
 
 pub use connect::{Connector, Endpoint, Net, Stream, TlsOptions};
@@ -36,8 +39,8 @@ use ::redis::Value;
 
 use self::call::Call;
 use self::connect::Dial;
-use self::link::Links;
-use self::pubsub::Hub;
+use self::node::Node;
+use self::topology::Topology;
 use crate::config;
 use crate::env::{BoxFuture, Env};
 use crate::error::Result;
@@ -45,94 +48,98 @@ use crate::observe::Observer;
 use crate::store::{
     Admin, Attempt, Claim, Command, Listener, Released, Reply, Snapshot, Store, Together, What,
 };
-use crate::together::join_all;
 
-/// Locks on one Redis server. Dropping it closes all its connections.
+/// Locks on one Redis server, or on a cluster of them. Dropping it closes all its connections.
 pub(crate) struct RedisStore {
-    links: Links,
-    hub: Hub,
+    topology: Topology,
+}
+
+/// What a store needs of its surroundings.
+#[derive(Clone, Debug)]
+pub(crate) struct Surroundings {
+    pub(crate) env: Arc<dyn Env>,
+    pub(crate) connector: Arc<dyn Connector>,
+    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) reply_timeout: Duration,
+}
+
+impl Surroundings {
+    fn dial(self, target: Target) -> Dial {
+        let Surroundings { env, connector, observer, reply_timeout } = self;
+        Dial { target, connector, env, observer, reply_timeout }
+    }
 }
 
 impl RedisStore {
+    /// The store at a URL. Says where it is, in words for people.
+    ///
     /// Connects at once, so that a wrong address, password or database is found here and not at the first lock; unless
     /// `lazy` says that the server may come later.
+    pub(crate) async fn open(
+        url: &str,
+        surroundings: Surroundings,
+        lazy: bool,
+    ) -> Result<(Arc<RedisStore>, String)> {
+        #[cfg(feature = "cluster")]
+        if let Some(seeds) = topology::Seeds::parse(url) {
+            let seeds = seeds?;
+            let place = seeds.to_string();
+            let store = RedisStore::connect_cluster(seeds, surroundings, lazy).await?;
+            return Ok((store, place));
+        }
+        let target = Target::parse(url)?;
+        let place = target.to_string();
+        Ok((RedisStore::connect(target, surroundings, lazy).await?, place))
+    }
+
     pub(crate) async fn connect(
         target: Target,
-        env: Arc<dyn Env>,
-        connector: Arc<dyn Connector>,
-        observer: Arc<dyn Observer>,
-        reply_timeout: Duration,
+        surroundings: Surroundings,
         lazy: bool,
     ) -> Result<Arc<RedisStore>> {
-        let dial = Arc::new(Dial { target, connector, env, observer, reply_timeout });
-        let store = RedisStore { links: Links::new(dial.clone()), hub: Hub::new(dial) };
+        let node = Node::single(surroundings.dial(target));
         if !lazy {
-            store.links.warm_up(config::COMMAND_TIMEOUT).await?;
+            node.links.warm_up(config::COMMAND_TIMEOUT).await?;
         }
-        Ok(Arc::new(store))
+        Ok(Arc::new(RedisStore { topology: Topology::Single(Box::new(node)) }))
+    }
+
+    async fn connect_cluster(
+        seeds: topology::Seeds,
+        surroundings: Surroundings,
+        lazy: bool,
+    ) -> Result<Arc<RedisStore>> {
+        let dial = surroundings.dial(seeds.targets[0].clone());
+        let cluster = topology::Cluster::new(seeds, dial);
+        if !lazy {
+            cluster.ready().await?;
+        }
+        Ok(Arc::new(RedisStore { topology: Topology::Cluster(cluster) }))
+    }
+
+    /// Runs a step about `name`, which must be one that can be used here.
+    async fn run(&self, what: What, name: &str, call: Call) -> Result<Value> {
+        self.topology.check(what, name)?;
+        self.topology.run(name, call).await
     }
 }
 
 impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisStore").field("links", &self.links).finish_non_exhaustive()
+        f.debug_struct("RedisStore").field("topology", &self.topology).finish()
     }
 }
 
 /// How a reply is read.
 type Decode<T> = fn(Value) -> Result<T>;
 
-/// A renewal script and the claims, by index, that it renews.
-type Renewal = (fn(&[&Claim]) -> Call, Vec<usize>);
-
-/// Which script renews a claim.
-fn renewal(what: What) -> fn(&[&Claim]) -> Call {
-    match what {
-        // A fair lock and a fenced one are fields of a hash like any other.
-        What::Exclusive | What::Fenced | What::Fair { .. } => exclusive::renew,
-        What::Read | What::Write { .. } => rw::renew,
-        What::Simple => simple::renew,
-        What::Permits { .. } => permits::renew,
-        What::LeasedPermits { .. } => leased::renew,
-        What::LatchOpen => latch::renew,
-    }
-}
-
-impl RedisStore {
-    /// Renews in batches: each bounds how long one script holds the server, and all go out at once on one connection.
-    async fn renew_all(&self, claims: &[Claim]) -> Vec<Result<bool>> {
-        let mut batches: Vec<Renewal> = Vec::new();
-        for (index, claim) in claims.iter().enumerate() {
-            let script = renewal(claim.what);
-            let open = batches.iter_mut().rev().find(|(other, members)| {
-                std::ptr::fn_addr_eq(*other, script) && members.len() < config::RENEWAL_BATCH
-            });
-            match open {
-                Some((_, members)) => members.push(index),
-                None => batches.push((script, vec![index])),
-            }
-        }
-        let calls = batches.iter().map(|(script, members)| {
-            let members: Vec<&Claim> = members.iter().map(|index| &claims[*index]).collect();
-            let renewal: BoxFuture<'_, Vec<Result<bool>>> = Box::pin(async move {
-                exclusive::renewed(script(&members).run(&self.links).await, members.len())
-            });
-            renewal
-        });
-        let answers = join_all(calls.collect()).await;
-        let mut renewed: Vec<Option<Result<bool>>> = claims.iter().map(|_| None).collect();
-        for ((_, members), answers) in batches.iter().zip(answers) {
-            for (index, answer) in members.iter().zip(answers) {
-                renewed[*index] = Some(answer);
-            }
-        }
-        renewed.into_iter().map(|answer| answer.unwrap_or(Ok(false))).collect()
-    }
-}
-
 impl Store for RedisStore {
     fn place(&self) -> String {
-        self.links.place()
+        self.topology.place()
+    }
+
+    fn share(&self, name: &str) -> usize {
+        self.topology.share(name)
     }
 
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Attempt>> {
@@ -148,7 +155,7 @@ impl Store for RedisStore {
                 What::LeasedPermits { .. } => (leased::acquire(claim), leased::acquired),
                 What::LatchOpen => (latch::acquire(claim), latch::acquired),
             };
-            decode(call.run(&self.links).await?)
+            decode(self.run(claim.what, &claim.name, call).await?)
         })
     }
 
@@ -164,7 +171,7 @@ impl Store for RedisStore {
                 What::LeasedPermits { .. } => leased::release(claim),
                 What::LatchOpen => return Ok(Released::NotHeld),
             };
-            exclusive::released(call.run(&self.links).await?)
+            exclusive::released(self.run(claim.what, &claim.name, call).await?)
         })
     }
 
@@ -179,15 +186,19 @@ impl Store for RedisStore {
                 What::Write { .. } => rw::give_up_write(claim),
                 _ => return self.release(claim).await.map(drop),
             };
-            call.run(&self.links).await.map(drop)
+            self.run(claim.what, &claim.name, call).await.map(drop)
         })
     }
 
     fn acquire_all<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Result<Together>> {
         Box::pin(async move {
-            match multi::acquire(claims) {
-                Some(call) => multi::acquired(claims, call.run(&self.links).await?),
-                None => Ok(Together::Apart),
+            let call = multi::acquire(claims).filter(|_| self.topology.together(claims));
+            match (call, claims.first()) {
+                (Some(call), Some(first)) => {
+                    let reply = self.run(first.what, &first.name, call).await?;
+                    multi::acquired(claims, reply)
+                }
+                _ => Ok(Together::Apart),
             }
         })
     }
@@ -205,14 +216,15 @@ impl Store for RedisStore {
                 }
                 What::LatchOpen => wire::latch_channel(&claim.name),
             };
-            self.hub.listen(&channel).await
+            self.topology.check(claim.what, &claim.name)?;
+            self.topology.listen(&claim.name, &channel).await
         })
     }
 
     fn inspect<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
         Box::pin(async move {
             let (call, decode) = reading(what, name);
-            decode(name, call.run(&self.links).await?)
+            decode(name, self.run(what, name, call).await?)
         })
     }
 
@@ -229,12 +241,12 @@ impl Store for RedisStore {
                 What::LeasedPermits { .. } => leased::force(name),
                 What::LatchOpen => latch::force(name),
             };
-            decode(name, call.run(&self.links).await?)
+            decode(name, self.run(what, name, call).await?)
         })
     }
 
     fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<Snapshot>>> {
-        Box::pin(list::list(&self.links, prefix))
+        Box::pin(self.topology.list(prefix))
     }
 
     fn admin<'a>(&'a self, name: &'a str, op: &'a Admin) -> BoxFuture<'a, Result<i64>> {
@@ -246,7 +258,11 @@ impl Store for RedisStore {
                 Admin::Fence { token } => fenced::admit(name, *token),
                 Admin::FenceForget => fenced::forget(name),
             };
-            match call.run(&self.links).await? {
+            let what = match op {
+                Admin::Latch(_) => What::LatchOpen,
+                _ => What::Exclusive,
+            };
+            match self.run(what, name, call).await? {
                 Value::Int(answer) => Ok(answer),
                 other => Err(refusal::nonsense("an operation", &other)),
             }
@@ -259,8 +275,9 @@ impl Store for RedisStore {
         command: &'a Command,
     ) -> BoxFuture<'a, Result<Option<Reply>>> {
         Box::pin(async move {
+            self.topology.check_command(&claim.name, command)?;
             let call = fenced::guarded(claim, command)?;
-            fenced::guarded_reply(call.run(&self.links).await?)
+            fenced::guarded_reply(self.run(claim.what, &claim.name, call).await?)
         })
     }
 }

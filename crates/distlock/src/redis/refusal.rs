@@ -21,7 +21,8 @@ const NOT_NOW: [&str; 9] = [
 const PERMISSIONS: &str = "+hello +ping +evalsha +script|load +subscribe +unsubscribe +publish +pttl +pexpire +hset \
                            +hdel +hexists +hgetall +hlen +del +scan, the lock names as ~keys, and \
                            &redisson_lock__channel:*; kinds other than mutex also need +@hash +@string +@list +@sortedset \
-                           +exists +time +pubsub|numsub, the keys named after the lock, and &redisson_*";
+                           +exists +time +pubsub|numsub, the keys named after the lock, and &redisson_*; a cluster also needs \
+                           +cluster|slots +cluster|info +asking +ssubscribe +sunsubscribe +spublish +pubsub|shardnumsub";
 
 /// The reply, unless it is a refusal.
 pub(crate) fn checked(reply: Value) -> Result<Value> {
@@ -63,7 +64,7 @@ fn explain(code: &str, text: &str) -> Error {
     if says("MOVED") || says("ASK") || says("CROSSSLOT") {
         return error(
             ErrorKind::Config,
-            "this server is part of a cluster: connect to the cluster",
+            "this server is part of a cluster: write redis+cluster:// instead of redis://",
         );
     }
     if NOT_NOW.into_iter().any(says) || text.contains("max number of clients") {

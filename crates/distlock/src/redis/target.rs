@@ -1,4 +1,4 @@
-//! Where a server is and who we are to it, read from a URL.
+//! Where a server is and who we are to it, read from a URL. Those of clusters are in `topology/seeds.rs`.
 //!
 //! No error here repeats a piece of the URL: a character that was not encoded shifts the pieces, and then a password is
 //! where a port or a path should be.
@@ -24,6 +24,10 @@ pub(crate) struct Target {
 impl Target {
     /// Reads `redis://`, `rediss://` and `redis+unix://` URLs.
     pub(crate) fn parse(text: &str) -> Result<Target> {
+        // Before anything else: several hosts are no URL to those who read just one.
+        if text.starts_with("redis+cluster:") || text.starts_with("rediss+cluster:") {
+            return Err(config("redis+cluster:// needs the cargo feature `cluster` of distlock"));
+        }
         let url = Url::parse(text).map_err(|why| {
             config(format!(
                 "the URL cannot be read ({why}): reserved characters in a user name or password must be written as %XX"
@@ -37,7 +41,9 @@ impl Target {
             "rediss" if cfg!(feature = "tls") => Target::tls(&url),
             "rediss" => Err(config("rediss:// needs the cargo feature `tls` of distlock")),
             "redis+unix" => Target::unix(&url),
-            _ => Err(config("the URL is none of redis://, rediss:// and redis+unix://")),
+            _ => Err(config(
+                "the URL is none of redis://, rediss://, redis+unix:// and redis+cluster://",
+            )),
         }
     }
 
@@ -95,6 +101,16 @@ impl Target {
             db,
             credentials: credentials(user, password)?,
         })
+    }
+
+    /// The same at another address.
+    pub(crate) fn at(&self, host: &str, port: u16) -> Target {
+        let host = host.to_owned();
+        let endpoint = match &self.endpoint {
+            Endpoint::Tls { options, .. } => Endpoint::Tls { host, port, options: options.clone() },
+            Endpoint::Tcp { .. } | Endpoint::Unix { .. } => Endpoint::Tcp { host, port },
+        };
+        Target { endpoint, ..self.clone() }
     }
 
     /// What the client crate needs to log in.

@@ -7,6 +7,7 @@ mod fair;
 mod fenced;
 mod guarded;
 mod multi;
+mod one_owner;
 mod permits;
 mod rw;
 mod server;

@@ -41,6 +41,13 @@ pub trait Store: Debug + Send + Sync + 'static {
         format!("a store of the program ({:p})", self)
     }
 
+    /// A number that names share if they share their fate: the server that keeps them, where there are several. What is renewed
+    /// in one call should share it, because all of a call's answers come when the last one does.
+    fn share(&self, name: &str) -> usize {
+        let _ = name;
+        0
+    }
+
     /// Takes the lock for `claim.owner` at `claim.depth`, or says how long the present holder may keep it.
     ///
     /// The time to live becomes `claim.lease`. At depth 2 and above the owner must hold it already; if it does not,

@@ -3,44 +3,34 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::future::IntoFuture;
-use std::sync::Arc;
+use std::ops::Deref;
 use std::time::Duration;
 
-use distlock::{Locks, ReadGuard, Rw, WriteGuard};
-use distlock_testkit::Flavor;
-use distlock_testkit::cancel::{sweep, sweep_time};
-use distlock_testkit::suites::{Ground, Recorder, Site, eventually};
+use distlock::{ReadGuard, Rw, WriteGuard};
+use distlock_testkit::cancel::{in_vain, sweep, sweep_time};
+use distlock_testkit::suites::{Site, eventually};
+use distlock_testkit::{Flavor, cancel};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Long enough that nothing here ends because a lease does: what is free again was released.
-const WATCHDOG: Duration = Duration::from_secs(600);
-
 const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Two processes on one store.
-struct Scene {
-    ground: Ground,
-    here: Locks,
-    elsewhere: Locks,
-    seen: Arc<Recorder>,
-    name: String,
+/// Two processes on one store, and both halves of a lock.
+struct Scene(cancel::Scene);
+
+impl Deref for Scene {
+    type Target = cancel::Scene;
+
+    fn deref(&self) -> &cancel::Scene {
+        &self.0
+    }
 }
 
 impl Scene {
-    async fn set(site: Site) -> Option<Scene> {
-        let ground = Ground::at(site)?;
-        let seen = Recorder::new();
-        let builder = ground.builder().watchdog(WATCHDOG).observer(seen.clone());
-        let (here, elsewhere) = (builder.connect().await.unwrap(), ground.open().await);
-        let name = ground.name("k");
-        Some(Scene { ground, here, elsewhere, seen, name })
-    }
-
     fn mine(&self) -> Rw {
         self.here.rw(&self.name)
     }
@@ -69,8 +59,7 @@ impl Scene {
             next.unlock().await.unwrap_or_else(|error| panic!("{what}: {error}"));
         }
         assert!(since.elapsed() < ms(1800), "{what}: free after {:?}", since.elapsed());
-        self.ground.assert_clean().await;
-        assert_eq!(self.seen.count(&self.name, "lost"), 0, "{what}");
+        self.assert_clean(what).await;
     }
 
     /// For a sweep.
@@ -100,12 +89,12 @@ async fn a_writer_behind_readers(scene: Scene) {
         };
         let prepare = async || {
             let held = inside.read().lease(HOUR).await.unwrap();
-            (scene.mine().write().into_future(), held)
+            (in_vain(scene.mine().write().into_future()), held)
         };
         sweep("write", scene.nothing_left(), prepare, check).await;
         let prepare = async || {
             let held = inside.read().lease(HOUR).await.unwrap();
-            (scene.mine().try_write().wait(HOUR).into_future(), held)
+            (in_vain(scene.mine().try_write().wait(HOUR).into_future()), held)
         };
         sweep_time("write with a wait", scene.nothing_left(), prepare, check).await;
     }
@@ -116,7 +105,7 @@ async fn a_reader_behind_a_writer(scene: Scene) {
         let check = async |held: WriteGuard| held.unlock().await.unwrap();
         let prepare = async || {
             let held = inside.write().lease(HOUR).await.unwrap();
-            (scene.mine().read().into_future(), held)
+            (in_vain(scene.mine().read().into_future()), held)
         };
         sweep("read", scene.nothing_left(), prepare, check).await;
         sweep_time("read", scene.nothing_left(), prepare, check).await;
@@ -228,11 +217,11 @@ async fn a_downgrade(scene: Scene) {
 macro_rules! on_every_store {
     ($($what:ident)*) => {
         $(mod $what {
-            use super::{Flavor, Scene, Site};
+            use super::{Flavor, Scene, Site, cancel};
 
             async fn at(site: Site) {
-                if let Some(scene) = Scene::set(site).await {
-                    super::$what(scene).await;
+                if let Some(scene) = cancel::Scene::set(site).await {
+                    super::$what(Scene(scene)).await;
                 }
             }
 

@@ -9,17 +9,8 @@ macro_rules! exclusive_promises {
         use distlock::{ErrorKind, State};
         use tokio::time::{Instant, timeout};
 
+        use crate::suites::times::{HOUR, ms, secs};
         use crate::suites::{Ground, Recorder, eventually};
-
-        const fn ms(n: u64) -> Duration {
-            Duration::from_millis(n)
-        }
-
-        const fn secs(n: u64) -> Duration {
-            Duration::from_secs(n)
-        }
-
-        const HOUR: Duration = secs(3600);
 
         /// The longest pause of those who poll.
         const PAUSE: Duration = ms(128);

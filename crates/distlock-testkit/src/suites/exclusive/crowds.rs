@@ -1,31 +1,11 @@
 //! Many at once, and those who leave.
 
-/// The promises for the kind with this accessor.
-macro_rules! exclusive_crowds {
+/// The promises of a crowd for the kind with this accessor.
+macro_rules! exclusive_meetings {
     ($kind:ident) => {
-        use std::future::IntoFuture;
-        use std::time::Duration;
-
         use tokio::task::JoinSet;
-        use tokio::time::timeout;
 
-        use crate::cancel::{Cut, poll_times};
-        use crate::suites::{Ground, Section};
-
-        const fn secs(n: u64) -> Duration {
-            Duration::from_secs(n)
-        }
-
-        const HOUR: Duration = secs(3600);
-
-        async fn all(mut tasks: JoinSet<()>) {
-            let every = async {
-                while let Some(ended) = tasks.join_next().await {
-                    ended.expect("no task panics");
-                }
-            };
-            timeout(secs(60), every).await.expect("everybody gets in within a minute");
-        }
+        use crate::suites::{Ground, Section, everybody};
 
         /// Redisson: testConcurrency_SingleInstance.
         pub async fn fifteen_tasks_of_one_process_never_meet(ground: Ground) {
@@ -42,7 +22,7 @@ macro_rules! exclusive_crowds {
                     }
                 });
             }
-            all(tasks).await;
+            everybody(tasks).await;
             assert_eq!(section.entries(), 60);
         }
 
@@ -60,7 +40,7 @@ macro_rules! exclusive_crowds {
                     guard.unlock().await.expect("it was held");
                 });
             }
-            all(tasks).await;
+            everybody(tasks).await;
             assert_eq!(section.entries(), count as u64);
         }
 
@@ -83,51 +63,55 @@ macro_rules! exclusive_crowds {
                     }
                 });
             }
-            all(tasks).await;
+            everybody(tasks).await;
             assert_eq!(section.entries(), 16 * rounds as u64);
         }
+    };
+}
+
+/// The promises for the kind with this accessor.
+macro_rules! exclusive_crowds {
+    ($kind:ident) => {
+        use std::future::IntoFuture;
+
+        use distlock::Result;
+        use tokio::task::JoinHandle;
+
+        use crate::cancel::{in_vain, sweep};
+        use crate::suites::times::{HOUR, secs};
+
+        crate::suites::exclusive::exclusive_meetings!($kind);
 
         /// Dropped at any poll, free or busy or while it gets free, a request leaves nothing behind.
         pub async fn a_request_dropped_at_any_poll_leaves_nothing(ground: Ground) {
-            #[derive(Clone, Copy, Debug, PartialEq)]
-            enum Scene {
-                Free,
-                Busy,
-                GetsFree,
-            }
             let (here, elsewhere) = (ground.open().await, ground.open().await);
             let name = ground.name("k");
-            for scene in [Scene::Free, Scene::Busy, Scene::GetsFree] {
-                for polls in 0..60 {
-                    let held = match scene {
-                        Scene::Free => None,
-                        _ => Some(elsewhere.$kind(&name).lock().lease(HOUR).await.expect("free")),
-                    };
-                    let request = here.$kind(&name).lock().lease(HOUR).into_future();
-                    let letting_go = async {
-                        if scene == Scene::GetsFree {
-                            tokio::task::yield_now().await;
-                            held.expect("it is held").unlock().await.expect("it was held");
-                            return None;
-                        }
-                        held
-                    };
-                    let (cut, held) = tokio::join!(poll_times(request, polls), letting_go);
-                    let over = !matches!(cut, Cut::Dropped);
-                    drop(cut); // a guard that was won goes here
-                    drop(held);
-                    let next = elsewhere.$kind(&name).lock().wait(secs(5)).lease(HOUR).await;
-                    let what = || format!("{scene:?} after {polls} polls");
-                    let next = next.unwrap_or_else(|e| panic!("{}: not free: {e}", what()));
-                    next.unlock().await.unwrap_or_else(|e| panic!("{}: {e}", what()));
-                    if over {
-                        assert!(polls > 0, "nothing was swept");
-                        break;
-                    }
-                }
-            }
+            let request = || here.$kind(&name).lock().lease(HOUR).into_future();
+            let held =
+                async || elsewhere.$kind(&name).lock().lease(HOUR).await.expect("it is free");
+            let nothing_left = async |what: &str| {
+                let next = elsewhere.$kind(&name).lock().wait(secs(5)).lease(HOUR).await;
+                let next = next.unwrap_or_else(|e| panic!("{what}: not free: {e}"));
+                next.unlock().await.unwrap_or_else(|e| panic!("{what}: {e}"));
+            };
+            let prepare = async || (request(), ());
+            sweep("free", nothing_left, prepare, async |()| ()).await;
+            let prepare = async || {
+                let held = held().await;
+                (in_vain(request()), held)
+            };
+            sweep("busy", nothing_left, prepare, async |held| drop(held)).await;
+            let prepare = async || {
+                let held = held().await;
+                (request(), tokio::spawn(held.unlock()))
+            };
+            let released = async |release: JoinHandle<Result<()>>| {
+                release.await.expect("no panic").expect("it was held");
+            };
+            sweep("gets free", nothing_left, prepare, released).await;
         }
     };
 }
 
 pub(crate) use exclusive_crowds;
+pub(crate) use exclusive_meetings;

@@ -2,22 +2,14 @@
 
 use std::future::IntoFuture;
 
-use distlock::{ErrorKind, Locks};
+use distlock::ErrorKind;
 use tokio::time::timeout;
 
 use super::{count, count_down, ms, secs};
-use crate::proxy::{Match, Proxy};
+use crate::proxy::Proxy;
 use crate::suites::eventually;
+use crate::suites::server::{open, step};
 use crate::{Server, assert_clean};
-
-fn step(name: &str) -> Match {
-    Match::command("EVALSHA").and(Match::token(name))
-}
-
-async fn open(url: &str, watchdog: u64) -> Locks {
-    let locks = Locks::builder().url(url).watchdog(secs(watchdog)).connect().await;
-    locks.expect("the server answers")
-}
 
 /// §15, 12: a message that never comes delays a waiter, and no more.
 pub async fn a_lost_message_hangs_nobody(server: Server) {

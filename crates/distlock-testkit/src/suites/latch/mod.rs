@@ -7,7 +7,7 @@ pub mod waiting;
 
 use distlock::Latch;
 
-use super::semaphore::{NO_LOOKING, ms, secs};
+use super::times::{NO_LOOKING, ms, secs};
 
 async fn count(latch: &Latch) -> i64 {
     latch.count().await.expect("the store answers")

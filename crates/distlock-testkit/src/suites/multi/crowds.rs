@@ -5,19 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::{Field, Process, ms, secs};
-use crate::suites::Section;
-
-async fn all(mut tasks: JoinSet<()>) {
-    let every = async {
-        while let Some(ended) = tasks.join_next().await {
-            ended.expect("no task panics");
-        }
-    };
-    timeout(secs(60), every).await.expect("everybody gets in within a minute");
-}
+use crate::suites::{Section, everybody};
 
 async fn visit(process: Process, section: Arc<Section>, backwards: bool) {
     let lock = match backwards {
@@ -37,7 +28,7 @@ pub async fn ten_tasks_of_one_process_never_meet(field: Field) {
     for _ in 0..10 {
         tasks.spawn(visit(here.clone(), section.clone(), false));
     }
-    all(tasks).await;
+    everybody(tasks).await;
     assert_eq!(section.entries(), 10);
 }
 
@@ -48,7 +39,7 @@ pub async fn ten_processes_never_meet_in_whatever_order_they_name_them(field: Fi
     for n in 0..10 {
         tasks.spawn(visit(field.process().await, section.clone(), n % 2 == 1));
     }
-    all(tasks).await;
+    everybody(tasks).await;
     assert_eq!(section.entries(), 10);
 }
 
@@ -80,7 +71,7 @@ async fn both_get_on_for(field: Field, time: Duration) {
             }
         });
     }
-    all(tasks).await;
+    everybody(tasks).await;
     let counts: Vec<u64> = counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
     assert_eq!(section.entries(), counts.iter().sum::<u64>());
     assert!(
@@ -112,7 +103,7 @@ pub async fn overlapping_pairs_all_get_on(field: Field) {
             }
         });
     }
-    all(tasks).await;
+    everybody(tasks).await;
     let entries: Vec<u64> = sections.iter().map(|section| section.entries()).collect();
     assert_eq!(entries, expected);
 }
@@ -144,7 +135,7 @@ pub async fn those_who_want_one_and_those_who_want_all_all_get_on(field: Field) 
             }
         });
     }
-    all(tasks).await;
+    everybody(tasks).await;
     for section in &sections {
         assert_eq!(section.entries(), 3 * rounds);
     }

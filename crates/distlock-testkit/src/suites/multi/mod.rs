@@ -14,17 +14,8 @@ use std::time::Duration;
 
 use distlock::{Locks, MultiLock, Mutex};
 
+use super::times::{HOUR, ms, secs};
 use super::{Ground, Site};
-
-const fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
-
-const fn secs(n: u64) -> Duration {
-    Duration::from_secs(n)
-}
-
-const HOUR: Duration = secs(3600);
 
 /// Where the members are.
 #[derive(Clone, Debug)]

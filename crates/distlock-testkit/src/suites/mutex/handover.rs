@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use super::{HOUR, ms, secs};
 use crate::cancel::poll_once;
-use crate::suites::{Ground, Section, eventually};
+use crate::suites::{Ground, Recorder, Section, eventually};
 
 /// Those who wait in one process are served in the order in which they came.
 pub async fn waiters_of_one_process_are_served_in_order(ground: Ground) {
@@ -77,14 +77,18 @@ pub async fn an_heir_has_its_own_lease(ground: Ground) {
 
 /// An heir without a lease is kept by the watchdog, although its predecessor had a lease.
 pub async fn an_heir_without_a_lease_is_renewed(ground: Ground) {
-    let here = ground.open_with_watchdog(ms(900)).await;
-    let mutex = here.mutex(ground.name("k"));
-    let guard = mutex.lock().lease(ms(900)).await.expect("it is free");
+    let seen = Recorder::new();
+    let builder = ground.builder().watchdog(secs(3)).observer(seen.clone());
+    let here = builder.connect().await.expect("the store can be opened");
+    let name = ground.name("k");
+    let mutex = here.mutex(&name);
+    let guard = mutex.lock().lease(secs(3)).await.expect("it is free");
     let mut waiter = mutex.lock().into_future();
     poll_once(&mut waiter).await;
     guard.unlock().await.expect("it was held");
     let heir = waiter.await.expect("it gets free");
-    tokio::time::sleep(ms(2000)).await;
+    let renewed = || async { seen.count(&name, "renewed") >= 4 };
+    eventually("it is renewed for longer than a timeout", renewed).await;
     assert!(!heir.is_lost());
     assert!(mutex.is_held_by(heir.owner()).await.expect("the store answers"));
     heir.unlock().await.expect("it was held");

@@ -77,22 +77,24 @@ pub async fn what_nobody_renews_is_free_after_the_watchdogs_timeout(ground: Grou
 /// Without a lease the watchdog keeps the lock for as long as the guard lives.
 pub async fn the_watchdog_keeps_a_lock_without_a_lease(ground: Ground) {
     let seen = Recorder::new();
-    let builder = ground.builder().watchdog(ms(900)).observer(seen.clone());
+    // Not shorter: on a machine that does other things even a watchdog is late.
+    let builder = ground.builder().watchdog(secs(3)).observer(seen.clone());
     let locks = builder.connect().await.expect("the store can be opened");
     let elsewhere = ground.open().await;
     let name = ground.name("k");
     let guard = locks.mutex(&name).lock().await.expect("it is free");
-    let until = Instant::now() + ms(2800);
-    while Instant::now() < until {
+    let since = Instant::now();
+    while seen.count(&name, "renewed") < 4 {
+        assert!(since.elapsed() < secs(4) + 2 * ground.slack(), "nobody renews it");
         assert!(!guard.is_lost());
         assert!(elsewhere.mutex(&name).try_lock().await.expect("the store answers").is_none());
         let ttl: Duration =
             elsewhere.mutex(&name).ttl().await.expect("the store answers").expect("it is held");
-        assert!(ttl <= ms(900), "{ttl:?}");
+        assert!(ttl <= secs(3), "{ttl:?}");
         tokio::time::sleep(ms(50)).await;
     }
-    let renewed = seen.count(&name, "renewed");
-    assert!((4..=12).contains(&renewed), "{renewed} renewals in three timeouts");
+    let took = since.elapsed();
+    assert!(took > secs(3), "four renewals in {took:?}, no longer than a timeout");
     guard.unlock().await.expect("it was held");
 }
 
@@ -106,9 +108,15 @@ pub async fn nothing_is_renewed_after_a_release(ground: Ground) {
         let guard = locks.mutex(&name).lock().await.expect("it is free");
         // Released around the moment of the first renewal.
         tokio::time::sleep(ms(24 + round % 20)).await;
-        // On a machine that stands still for long enough even a watchdog is late.
-        let _ = guard.unlock().await;
-        assert!(!locks.mutex(&name).is_locked().await.expect("the store answers"));
+        let locked = async || locks.mutex(&name).is_locked().await.expect("the store answers");
+        match guard.unlock().await {
+            Ok(()) => assert!(!locked().await),
+            // On a machine that stands still for long enough even a watchdog is late; the store may be later.
+            Err(late) => {
+                assert_eq!(late.kind(), ErrorKind::Lost);
+                eventually("its lease ends", || async { !locked().await }).await;
+            }
+        }
     }
     let renewed = seen.count(&name, "renewed");
     tokio::time::sleep(ms(250)).await;

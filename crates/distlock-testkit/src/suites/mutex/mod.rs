@@ -12,14 +12,4 @@ pub mod reentry;
 pub mod server;
 pub mod threads;
 
-use std::time::Duration;
-
-const fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
-
-const fn secs(n: u64) -> Duration {
-    Duration::from_secs(n)
-}
-
-const HOUR: Duration = secs(3600);
+use super::times::{HOUR, ms, secs};

@@ -9,17 +9,8 @@ use std::time::Duration;
 
 use distlock::{Locks, RedLock};
 
+use super::times::{HOUR, ms, secs};
 use super::{Ground, Site};
-
-const fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
-
-const fn secs(n: u64) -> Duration {
-    Duration::from_secs(n)
-}
-
-const HOUR: Duration = secs(3600);
 
 /// A majority of one, so that the promises of other kinds can be asked of it.
 trait Alone {

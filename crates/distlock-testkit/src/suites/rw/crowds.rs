@@ -3,16 +3,7 @@
 use tokio::task::JoinSet;
 
 use super::{Room, ms, secs};
-use crate::suites::Ground;
-
-async fn all(mut tasks: JoinSet<()>) {
-    let every = async {
-        while let Some(ended) = tasks.join_next().await {
-            ended.expect("no task panics");
-        }
-    };
-    tokio::time::timeout(secs(60), every).await.expect("everybody gets in within a minute");
-}
+use crate::suites::{Ground, everybody};
 
 /// Redisson: testConcurrency_SingleInstance.
 pub async fn tasks_of_one_process_never_write_beside_anybody(ground: Ground) {
@@ -35,7 +26,7 @@ pub async fn tasks_of_one_process_never_write_beside_anybody(ground: Ground) {
             }
         });
     }
-    all(tasks).await;
+    everybody(tasks).await;
     assert_eq!((room.reads(), room.writes()), (40, 20));
 }
 
@@ -58,7 +49,7 @@ pub async fn a_hundred_processes_never_write_beside_anybody(ground: Ground) {
             }
         });
     }
-    all(tasks).await;
+    everybody(tasks).await;
     assert_eq!((room.reads() + room.writes()) as usize, count);
 }
 
@@ -124,7 +115,7 @@ pub async fn every_way_in_and_out_excludes(ground: Ground) {
             });
         }
     }
-    all(tasks).await;
+    everybody(tasks).await;
     assert!(room.reads() > 0 && room.writes() > 0);
 }
 

@@ -12,19 +12,10 @@ pub mod waiting;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use distlock::Rw;
 
-const fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
-
-const fn secs(n: u64) -> Duration {
-    Duration::from_secs(n)
-}
-
-const HOUR: Duration = secs(3600);
+use super::times::{HOUR, ms, secs};
 
 /// Whether one attempt to read succeeds.
 async fn may_read(rw: &Rw) -> bool {

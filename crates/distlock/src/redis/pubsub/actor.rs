@@ -12,6 +12,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{RedisResult, RedisWrite, ToRedisArgs};
 
 use super::registry::Plan;
+use super::sharded;
 use super::{Ear, Shared};
 use crate::config;
 use crate::env::BoxFuture;
@@ -77,6 +78,9 @@ async fn keep_connected(shared: &Arc<Shared>) {
             Err(why) => why,
         };
         tracing::debug!(target: "distlock", error = %why, "subscriptions are down");
+        if let Some(membership) = &shared.membership {
+            membership.doubt.raise();
+        }
         {
             let mut registry = shared.registry();
             registry.failure = Some(why);
@@ -122,6 +126,7 @@ enum Turn {
     Answered(What, RedisResult<()>),
     Changed,
     Silence,
+    Resume,
 }
 
 impl<'a> Service<'a> {
@@ -135,6 +140,7 @@ impl<'a> Service<'a> {
         let shared = self.shared;
         shared.hear();
         let mut silence: Option<BoxFuture<'static, ()>> = None;
+        let mut later: Option<BoxFuture<'static, ()>> = None;
         loop {
             let plan = shared.registry().plan();
             self.ask(plan);
@@ -144,6 +150,10 @@ impl<'a> Service<'a> {
             } else if silence.is_none() {
                 silence = Some(shared.dial.env.sleep_until(shared.last_heard().after(SILENCE)));
             }
+            if later.is_none() && shared.registry().has_put_off() {
+                let at = shared.dial.env.now().after(sharded::PUT_OFF);
+                later = Some(shared.dial.env.sleep_until(at));
+            }
             let mut changed = pin!(shared.changed.notified());
             let turn = poll_fn(|cx| {
                 if let Poll::Ready(turn) = self.poll(cx) {
@@ -151,6 +161,11 @@ impl<'a> Service<'a> {
                 }
                 if changed.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(Turn::Changed);
+                }
+                if let Some(later) = &mut later
+                    && later.as_mut().poll(cx).is_ready()
+                {
+                    return Poll::Ready(Turn::Resume);
                 }
                 match &mut silence {
                     Some(silence) => silence.as_mut().poll(cx).map(|()| Turn::Silence),
@@ -169,6 +184,10 @@ impl<'a> Service<'a> {
                     }
                 }
                 Turn::Changed => {}
+                Turn::Resume => {
+                    later = None;
+                    shared.registry().resume();
+                }
                 Turn::Silence => {
                     silence = None;
                     if shared.dial.env.now() >= shared.last_heard().after(SILENCE) {
@@ -192,8 +211,7 @@ impl<'a> Service<'a> {
 
     fn ask(&mut self, plan: Plan) {
         for names in plan.leave.chunks(CHUNK) {
-            let (mut connection, names) = (self.connection.clone(), Names(names.into()));
-            let answer = Box::pin(async move { connection.unsubscribe(names).await });
+            let answer = self.leave(names.into());
             self.asked.push(Asked { what: What::Leave, answer });
         }
         // A join that waits here may be sent after a later leave, but never of the same channel: a channel is not left
@@ -210,17 +228,32 @@ impl<'a> Service<'a> {
         self.asked.iter().filter(|asked| matches!(asked.what, What::Join(_))).count()
     }
 
+    fn leave(&self, names: Arc<[Arc<str>]>) -> BoxFuture<'static, RedisResult<()>> {
+        let mut connection = self.connection.clone();
+        if self.shared.is_sharded() {
+            return Box::pin(sharded::leave(connection, names));
+        }
+        Box::pin(async move { connection.unsubscribe(Names(names)).await })
+    }
+
     fn join(&mut self, names: Arc<[Arc<str>]>) {
-        let (mut connection, args) = (self.connection.clone(), Names(names.clone()));
-        let answer = Box::pin(async move { connection.subscribe(args).await });
+        let mut connection = self.connection.clone();
+        let answer: BoxFuture<'static, RedisResult<()>> = if self.shared.is_sharded() {
+            Box::pin(sharded::join(connection, self.shared.clone(), names.clone()))
+        } else {
+            let args = Names(names.clone());
+            Box::pin(async move { connection.subscribe(args).await })
+        };
         self.asked.push(Asked { what: What::Join(names), answer });
     }
 
     fn ping(&mut self) {
         let mut connection = self.connection.clone();
+        let is_sharded = self.shared.is_sharded();
         let answer: Pin<Box<_>> = Box::pin(async move {
             // Any answer is a sign of life, a refusal as well.
-            connection.send_packed_command(&redis::cmd("PING")).await.map(drop)
+            let pong = connection.send_packed_command(&redis::cmd("PING")).await?;
+            if is_sharded { sharded::checked(&pong) } else { Ok(()) }
         });
         self.asked.push(Asked { what: What::Ping, answer });
     }
@@ -240,8 +273,11 @@ impl<'a> Service<'a> {
             (What::Join(names), None) => {
                 self.worked = true;
                 // A topic is woken at every acknowledgement: whoever lost a message with the last connection looks now.
-                let topics = shared.registry().joined(&names);
-                topics.iter().for_each(|topic| topic.wake());
+                // Of sharded channels each is acknowledged by itself, when the server says so.
+                if !shared.is_sharded() {
+                    let topics = shared.registry().joined(&names);
+                    topics.iter().for_each(|topic| topic.wake());
+                }
                 let done = self.joining() == 0 && self.backlog.is_empty();
                 if self.announce && done && shared.registry().is_settled() {
                     self.announce = false;

@@ -1,7 +1,13 @@
-//! Hearing of releases: one connection for all subscriptions of a store, looked after by one task.
+//! Hearing of releases: one connection for all subscriptions at one server, looked after by one task.
 
 mod actor;
+mod member;
 mod registry;
+mod sharded;
+mod way;
+
+pub(crate) use member::{Doubt, Membership};
+pub(crate) use way::Way;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +23,7 @@ use crate::env::Moment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::Listener;
 
-/// All subscriptions of one store. Dropping it ends them and closes their connection.
+/// All subscriptions at one server. Dropping it ends them and closes their connection.
 pub(crate) struct Hub(Arc<Shared>);
 
 struct Shared {
@@ -29,6 +35,7 @@ struct Shared {
     closing: Notify,
     /// When the server last said something by itself: a sign of life.
     heard: AtomicU64,
+    membership: Option<Membership>,
 }
 
 impl Hub {
@@ -39,6 +46,7 @@ impl Hub {
             changed: Notify::new(),
             closing: Notify::new(),
             heard: AtomicU64::new(0),
+            membership: None,
         }))
     }
 
@@ -88,6 +96,10 @@ impl Shared {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn is_sharded(&self) -> bool {
+        self.membership.as_ref().is_some_and(|membership| membership.sharded)
+    }
+
     fn hear(&self) {
         self.heard.store(self.dial.env.now().as_nanos(), Ordering::Relaxed);
     }
@@ -97,42 +109,48 @@ impl Shared {
     }
 
     fn want(self: &Arc<Self>, channel: &str) -> (Arc<str>, Listener) {
-        let mut registry = self.registry();
-        let (name, topic) = registry.want(channel);
-        let first = !std::mem::replace(&mut registry.served, true);
-        drop(registry);
+        let (name, topic) = self.registry().want(channel);
         let wish = Wish { shared: self.clone(), channel: name.clone() };
         let listener = Listener::new(topic, wish);
+        self.look_after();
+        (name, listener)
+    }
+
+    /// Has a task do what there is to do.
+    fn look_after(self: &Arc<Self>) {
+        let first = !std::mem::replace(&mut self.registry().served, true);
         if first {
             self.dial.env.spawn_apart(Box::pin(actor::run(self.clone())));
         }
         self.changed.notify_one();
-        (name, listener)
     }
 
     /// Being acknowledged is called out on the topic like a release, so that waiting for it needs nothing of its own.
     async fn acknowledged(&self, channel: &str, listener: &mut Listener) -> Result<()> {
-        loop {
-            {
-                let registry = self.registry();
-                match registry.state(channel) {
-                    State::On => return Ok(()),
-                    State::Refused => {
-                        let why = registry.trouble().cloned();
-                        return Err(why.unwrap_or_else(|| {
-                            Error::new(ErrorKind::Config, "the server refused the subscription")
-                        }));
-                    }
-                    State::Off | State::Joining => {}
-                }
-            }
+        while !self.hears(channel)? {
             let _ = listener.heard().await;
+        }
+        Ok(())
+    }
+
+    /// Whether the subscription is acknowledged.
+    fn hears(&self, channel: &str) -> Result<bool> {
+        let registry = self.registry();
+        match registry.state(channel) {
+            State::On => Ok(true),
+            State::Off | State::Joining => Ok(false),
+            State::Refused => {
+                let why = registry.trouble().cloned();
+                Err(why.unwrap_or_else(|| {
+                    Error::new(ErrorKind::Config, "the server refused the subscription")
+                }))
+            }
         }
     }
 }
 
 /// Somebody's wish to hear a channel; dropping it takes it back.
-struct Wish {
+pub(crate) struct Wish {
     shared: Arc<Shared>,
     channel: Arc<str>,
 }
@@ -152,14 +170,17 @@ struct Ear(Arc<Shared>);
 impl AsyncPushSender for Ear {
     fn send(&self, info: PushInfo) -> std::result::Result<(), SendError> {
         self.0.hear();
-        if info.kind == PushKind::Message
-            && let Some(Value::BulkString(channel)) = info.data.first()
-            && let Ok(channel) = std::str::from_utf8(channel)
-        {
-            let topic = self.0.registry().topic(channel);
-            if let Some(topic) = topic {
-                topic.wake();
+        let Some(Value::BulkString(channel)) = info.data.first() else { return Ok(()) };
+        let Ok(channel) = std::str::from_utf8(channel) else { return Ok(()) };
+        let topic = match info.kind {
+            PushKind::Message => self.0.registry().topic(channel),
+            PushKind::SMessage | PushKind::SSubscribe | PushKind::SUnsubscribe => {
+                self.hear_sharded(&info.kind, channel)
             }
+            _ => None,
+        };
+        if let Some(topic) = topic {
+            topic.wake();
         }
         Ok(())
     }

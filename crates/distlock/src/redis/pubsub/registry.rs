@@ -46,6 +46,8 @@ pub(crate) struct Registry {
     entries: HashMap<Arc<str>, Entry>,
     /// Entries whose wanted and actual state may differ.
     changed: Vec<Arc<str>>,
+    /// Entries to ask for again in a while: the server does not serve them now.
+    later: Vec<Arc<str>>,
     refusal: Option<Error>,
     /// Why there is no connection.
     pub(crate) failure: Option<Error>,
@@ -54,6 +56,15 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
+    /// One more wants `channel`, to be called out on this topic.
+    pub(crate) fn want_on(&mut self, channel: &str, topic: &Arc<Topic>) -> Arc<str> {
+        let (name, _) = self.want(channel);
+        if let Some(entry) = self.entries.get_mut(&name) {
+            entry.topic = topic.clone();
+        }
+        name
+    }
+
     /// One more wants `channel`.
     pub(crate) fn want(&mut self, channel: &str) -> (Arc<str>, Arc<Topic>) {
         if let Some((name, _)) = self.entries.get_key_value(channel) {
@@ -169,8 +180,43 @@ impl Registry {
         topics
     }
 
+    /// The server took the subscription back by itself: it does not serve the channel's slot any more. Returns whom to
+    /// wake; nobody if the server only does what it was told.
+    pub(crate) fn taken_back(&mut self, channel: &str) -> Option<Arc<Topic>> {
+        let (name, entry) = self.entries.get_key_value(channel)?;
+        if entry.state != State::On {
+            return None;
+        }
+        let (name, topic) = (name.clone(), entry.topic.clone());
+        self.put_off(&name);
+        Some(topic)
+    }
+
+    /// The server does not serve this channel now.
+    pub(crate) fn put_off(&mut self, channel: &Arc<str>) {
+        let Some(entry) = self.entries.get_mut(channel) else { return };
+        entry.state = State::Off;
+        if entry.wanted == 0 {
+            self.queue(channel);
+        } else {
+            self.later.push(channel.clone());
+        }
+    }
+
+    pub(crate) fn has_put_off(&self) -> bool {
+        !self.later.is_empty()
+    }
+
+    /// It is time to ask again for what was put off.
+    pub(crate) fn resume(&mut self) {
+        for name in std::mem::take(&mut self.later) {
+            self.queue(&name);
+        }
+    }
+
     /// The connection is gone, and with it all subscriptions.
     pub(crate) fn disconnected(&mut self) {
+        self.later.clear();
         self.entries.retain(|_, entry| entry.wanted > 0);
         self.changed.clear();
         self.changed.extend(self.entries.iter_mut().map(|(name, entry)| {
@@ -188,98 +234,4 @@ impl Registry {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::slice;
-
-    use super::*;
-
-    fn plan(join: &[&str], leave: &[&str]) -> Plan {
-        let names = |list: &[&str]| list.iter().map(|name| Arc::from(*name)).collect();
-        Plan { join: names(join), leave: names(leave) }
-    }
-
-    #[test]
-    fn a_channel_is_joined_once_and_left_by_the_last() {
-        let mut registry = Registry::default();
-        let (a, _) = registry.want("a");
-        registry.want("a");
-        assert_eq!(registry.plan(), plan(&["a"], &[]));
-        assert_eq!(registry.joined(slice::from_ref(&a)).len(), 1);
-        assert_eq!(registry.state("a"), State::On);
-        assert!(!registry.unwant(&a));
-        assert_eq!(registry.plan(), plan(&[], &[]));
-        assert!(registry.unwant(&a));
-        assert_eq!(registry.plan(), plan(&[], &["a"]));
-        assert!(registry.is_empty());
-    }
-
-    #[test]
-    fn leaving_while_joining_waits_for_the_answer() {
-        let mut registry = Registry::default();
-        let (a, _) = registry.want("a");
-        registry.plan();
-        registry.unwant(&a);
-        assert_eq!(registry.plan(), plan(&[], &[]));
-        assert!(registry.joined(&[a]).is_empty());
-        assert_eq!(registry.plan(), plan(&[], &["a"]));
-    }
-
-    #[test]
-    fn coming_back_before_the_leave_is_sent_changes_nothing() {
-        let mut registry = Registry::default();
-        let (a, _) = registry.want("a");
-        registry.plan();
-        registry.joined(slice::from_ref(&a));
-        registry.unwant(&a);
-        registry.want("a");
-        assert_eq!(registry.state("a"), State::On);
-        assert_eq!(registry.plan(), plan(&[], &[]));
-    }
-
-    #[test]
-    fn coming_back_after_the_leave_is_sent_joins_anew() {
-        let mut registry = Registry::default();
-        let (a, _) = registry.want("a");
-        registry.plan();
-        registry.joined(slice::from_ref(&a));
-        registry.unwant(&a);
-        assert_eq!(registry.plan(), plan(&[], &["a"]));
-        registry.want("a");
-        assert_eq!(registry.state("a"), State::Off);
-        assert_eq!(registry.plan(), plan(&["a"], &[]));
-    }
-
-    #[test]
-    fn a_new_connection_starts_from_what_is_wanted() {
-        let mut registry = Registry::default();
-        let (a, _) = registry.want("a");
-        let (b, _) = registry.want("b");
-        registry.plan();
-        registry.joined(slice::from_ref(&a));
-        registry.unwant(&b);
-        registry.disconnected();
-        assert_eq!(registry.state("a"), State::Off);
-        assert_eq!(registry.plan(), plan(&["a"], &[]));
-    }
-
-    #[test]
-    fn a_dropped_wish_that_was_never_sent_is_forgotten() {
-        let mut registry = Registry::default();
-        let (a, _) = registry.want("a");
-        registry.unwant(&a);
-        assert_eq!(registry.plan(), plan(&[], &[]));
-        assert!(registry.is_empty());
-    }
-
-    #[test]
-    fn a_refused_channel_is_asked_for_again_by_the_next_who_wants_it() {
-        let mut registry = Registry::default();
-        let (a, _) = registry.want("a");
-        registry.plan();
-        let why = Error::new(crate::ErrorKind::Config, "no");
-        assert_eq!(registry.refused(&[a], why).len(), 1);
-        assert_eq!(registry.plan(), plan(&[], &[]));
-        registry.want("a");
-        assert_eq!(registry.plan(), plan(&["a"], &[]));
-    }
-}
+mod tests;

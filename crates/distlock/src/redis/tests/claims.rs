@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use super::one_owner::{self, ACQUIRED, FREED, are_conflicts};
 use super::server::{Server, claim, connect, owner};
 use crate::ErrorKind;
 use crate::store::{Attempt, Claim, Holder, Released, Store, What};
-
-const ACQUIRED: Attempt = Attempt::Acquired { token: None };
 
 fn is_busy(answer: &Attempt) -> bool {
     matches!(answer, Attempt::Busy { .. })
@@ -32,8 +31,7 @@ async fn a_hold_is_set_to_its_depth_however_often_it_is_sent() {
     assert_eq!(store.release(&claim("k", other, 0)).await.unwrap(), Released::NotHeld);
     assert_eq!(store.release(&claim("k", me, 1)).await.unwrap(), Released::StillHeld);
     assert_eq!(raw.run::<u32>(&format!("HGET k {me}")).await, 1);
-    let freed = Released::Freed { heard_by: 0 };
-    assert_eq!(store.release(&claim("k", me, 0)).await.unwrap(), freed);
+    assert_eq!(store.release(&claim("k", me, 0)).await.unwrap(), FREED);
     assert_eq!(store.release(&claim("k", me, 0)).await.unwrap(), Released::NotHeld);
     assert_eq!(store.release(&claim("k", me, 1)).await.unwrap(), Released::NotHeld);
     assert!(!raw.run::<bool>("EXISTS k").await);
@@ -81,24 +79,8 @@ async fn a_lease_below_a_millisecond_is_one_and_ends() {
 
 #[tokio::test]
 async fn renewals_answer_each_claim_for_itself() {
-    let server = Server::start().await;
-    let (store, mut raw) = (server.store().await, server.raw().await);
-    let me = owner();
-    let claims: Vec<Claim> = (0..250).map(|i| claim(&format!("k{i}"), me, 1)).collect();
-    for claim in &claims {
-        let short = Claim { lease: Duration::from_secs(5), ..claim.clone() };
-        store.acquire(&short).await.unwrap();
-    }
-    raw.run::<()>("DEL k7").await;
-    raw.run::<()>("SET k120 foreign").await;
-    let answers = store.renew(&claims).await;
-    assert_eq!(answers.len(), 250);
-    for (i, answer) in answers.iter().enumerate() {
-        assert_eq!(*answer.as_ref().unwrap(), i != 7 && i != 120, "k{i}");
-    }
-    assert!(raw.run::<i64>("PTTL k249").await > 25_000);
-    assert!(!raw.run::<bool>("EXISTS k7").await);
-    assert!(store.renew(&[]).await.is_empty());
+    let spoil = ["HSET k8 foreign 1", "PEXPIRE k8 5000", "SET k120 foreign"];
+    one_owner::renewals_answer_each_claim_for_itself(What::Exclusive, &spoil).await;
 }
 
 #[tokio::test]
@@ -114,7 +96,7 @@ async fn a_script_the_server_forgot_is_loaded_again() {
         assert!(renewed.into_iter().all(|answer| answer.unwrap()));
         raw.run::<()>("SCRIPT FLUSH").await;
         let released = store.release(&claim("k", me, 0)).await.unwrap();
-        assert_eq!(released, Released::Freed { heard_by: 0 });
+        assert_eq!(released, FREED);
     }
 }
 
@@ -126,19 +108,8 @@ async fn what_is_no_lock_is_a_conflict_and_stays_as_it_is() {
     raw.run::<()>("SET mortal x PX 60000").await;
     raw.run::<()>("HSET hash field 1").await;
     raw.run::<()>("RPUSH list x").await;
-    for name in ["string", "mortal", "hash", "list"] {
-        let before: Vec<u8> = raw.run(&format!("DUMP {name}")).await;
-        let errors = [
-            store.acquire(&claim(name, owner(), 1)).await.unwrap_err(),
-            store.inspect(What::Exclusive, name).await.unwrap_err(),
-            store.force(What::Exclusive, name).await.unwrap_err(),
-        ];
-        for error in errors {
-            assert_eq!(error.kind(), ErrorKind::Conflict, "{name}: {error}");
-        }
-        assert_eq!(raw.run::<Vec<u8>>(&format!("DUMP {name}")).await, before);
-    }
-    assert_eq!(raw.run::<i64>("PTTL hash").await, -1);
+    let names = ["string", "mortal", "hash", "list"];
+    are_conflicts(&*store, &mut raw, What::Exclusive, &names).await;
 }
 
 #[tokio::test]
@@ -186,19 +157,7 @@ async fn listing_goes_through_many_keys() {
 
 #[tokio::test]
 async fn out_of_memory_stops_acquiring_but_nothing_else() {
-    let server = Server::start().await;
-    let (store, mut raw) = (server.store().await, server.raw().await);
-    let me = owner();
-    store.acquire(&claim("k", me, 1)).await.unwrap();
-    store.acquire(&claim("k", me, 2)).await.unwrap();
-    raw.run::<()>("CONFIG SET maxmemory 1").await;
-    let error = store.acquire(&claim("new", owner(), 1)).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    assert!(!raw.run::<bool>("EXISTS new").await);
-    assert!(store.renew(&[claim("k", me, 1)]).await.remove(0).unwrap());
-    assert_eq!(store.release(&claim("k", me, 1)).await.unwrap(), Released::StillHeld);
-    let freed = Released::Freed { heard_by: 0 };
-    assert_eq!(store.release(&claim("k", me, 0)).await.unwrap(), freed);
+    one_owner::out_of_memory_stops_acquiring_but_nothing_else(What::Exclusive).await;
 }
 
 #[tokio::test]
@@ -217,7 +176,6 @@ async fn missing_permissions_leave_no_immortal_lock_and_hide_no_release() {
 
     let (mute, me) = (connect(&url("mute")).await.unwrap(), owner());
     assert_eq!(mute.acquire(&claim("k", me, 1)).await.unwrap(), ACQUIRED);
-    let freed = Released::Freed { heard_by: 0 };
-    assert_eq!(mute.release(&claim("k", me, 0)).await.unwrap(), freed);
+    assert_eq!(mute.release(&claim("k", me, 0)).await.unwrap(), FREED);
     assert!(!raw.run::<bool>("EXISTS k").await);
 }

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::server::{Reconnects, Server, claim, connect, connect_observed, eventually, owner};
 use crate::env::{BoxFuture, System};
-use crate::redis::{Connector, Endpoint, RedisStore, Stream, Target};
+use crate::redis::{Connector, Endpoint, RedisStore, Stream, Surroundings, Target};
 use crate::store::{Attempt, Store};
 use crate::{ErrorKind, Tracing};
 
@@ -73,10 +73,13 @@ impl Connector for Parrot {
 #[tokio::test]
 async fn a_server_that_repeats_the_password_does_not_get_it_into_an_error() {
     let target = Target::parse("redis://user:canary-1@host/2").unwrap();
-    let (env, net) = (Arc::new(System), Arc::new(Parrot));
-    let limit = Duration::from_secs(1);
-    let error =
-        RedisStore::connect(target, env, net, Arc::new(Tracing), limit, false).await.unwrap_err();
+    let surroundings = Surroundings {
+        env: Arc::new(System),
+        connector: Arc::new(Parrot),
+        observer: Arc::new(Tracing),
+        reply_timeout: Duration::from_secs(1),
+    };
+    let error = RedisStore::connect(target, surroundings, false).await.unwrap_err();
     assert!(!error.is_retryable());
     let mut said = format!("{error} {error:?}");
     let mut source = std::error::Error::source(&error);

@@ -10,8 +10,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, PushInfo, PushKind, Value};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
-use super::server::{Raw, Server};
-use crate::store::{Attempt, Claim, What};
+use super::server::{Raw, Server, connect, owner};
+use crate::store::{Admin, Attempt, Claim, Released, Store, What};
 use crate::{Error, ErrorKind, Owner};
 
 const TAKEN: Attempt = Attempt::Acquired { token: None };
@@ -37,6 +37,69 @@ async fn keys(raw: &mut Raw) -> Vec<String> {
 
 fn is_conflict(error: Error) {
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+}
+
+/// How many permits of a kind.
+type Permits = fn(u32) -> What;
+
+/// Whatever stands under these names is no such semaphore, and stays as it is.
+async fn are_conflicts(
+    (store, raw): (&dyn Store, &mut Raw),
+    some: Permits,
+    names: &[&str],
+    ops: &[Admin],
+) {
+    for name in names {
+        let before: Vec<u8> = raw.run(&format!("DUMP {name}")).await;
+        is_conflict(store.acquire(&claim(name, owner(), some(1))).await.unwrap_err());
+        is_conflict(store.release(&claim(name, owner(), some(1))).await.unwrap_err());
+        is_conflict(store.inspect(some(1), name).await.unwrap_err());
+        is_conflict(store.force(some(1), name).await.unwrap_err());
+        for op in ops {
+            is_conflict(store.admin(name, op).await.unwrap_err());
+        }
+        assert_eq!(raw.run::<Vec<u8>>(&format!("DUMP {name}")).await, before, "{name}");
+    }
+}
+
+/// Takes two of five permits, and gives them back to a server that is out of memory.
+async fn two_come_back_without_memory((store, raw): (&dyn Store, &mut Raw), some: Permits) {
+    let mine = claim("s", owner(), some(2));
+    raw.run::<()>("SET s 5").await;
+    store.acquire(&mine).await.unwrap();
+    raw.run::<()>("CONFIG SET maxmemory 1").await;
+    let error = store.acquire(&claim("s", owner(), some(1))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(raw.run::<String>("GET s").await, "3");
+    assert_eq!(store.release(&mine).await.unwrap(), Released::Freed { heard_by: 0 });
+    assert_eq!((keys(raw).await, raw.run::<i64>("GET s").await), (vec!["s".to_owned()], 5));
+}
+
+/// One may take and not give back, another may give back and not take: neither gets half-way, with these permissions besides.
+async fn a_permission_is_missing_half_way(some: Permits, can: &str, out: &str) {
+    let server = Server::start().await;
+    let mut raw = server.raw().await;
+    let can = format!("+hello +evalsha +script|load +get ~* {can}");
+    raw.run::<()>(&format!("ACL SETUSER taker on >word -@all {can} +decrby")).await;
+    raw.run::<()>(&format!("ACL SETUSER giver on >word -@all {can} +incrby")).await;
+    let url = |user| format!("redis://{user}:word@127.0.0.1:{}", server.port());
+    let (taker, giver) = (connect(&url("taker")).await.unwrap(), connect(&url("giver")).await);
+    let (giver, mine) = (giver.unwrap(), claim("s", owner(), some(2)));
+    raw.run::<()>("SET s 5").await;
+
+    let error = giver.acquire(&mine).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+    assert_eq!((keys(&mut raw).await, raw.run::<i64>("GET s").await), (vec!["s".to_owned()], 5));
+
+    taker.acquire(&mine).await.unwrap();
+    let before: Vec<u8> = raw.run(&format!("DUMP {out}")).await;
+    assert!(!before.is_empty());
+    let error = taker.release(&mine).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+    assert_eq!(raw.run::<Vec<u8>>(&format!("DUMP {out}")).await, before);
+    // This one may give back, but tell nobody.
+    assert_eq!(giver.release(&mine).await.unwrap(), Released::Freed { heard_by: 0 });
+    assert_eq!((keys(&mut raw).await, raw.run::<i64>("GET s").await), (vec!["s".to_owned()], 5));
 }
 
 /// Hears one channel from the outside, as a Java process would.

@@ -11,7 +11,7 @@ use redis::aio::MultiplexedConnection;
 use uuid::Uuid;
 
 use crate::env::System;
-use crate::redis::{Net, RedisStore, Target};
+use crate::redis::{Net, RedisStore, Surroundings, Target};
 use crate::store::{Claim, What};
 use crate::{Event, Observer, Owner, Result, Subject};
 
@@ -102,15 +102,13 @@ pub(super) async fn connect(url: &str) -> Result<Arc<RedisStore>> {
 
 pub(super) async fn connect_observed(url: &str, seen: Arc<Reconnects>) -> Result<Arc<RedisStore>> {
     let target = Target::parse(url)?;
-    RedisStore::connect(
-        target,
-        Arc::new(System),
-        Arc::new(Net),
-        seen,
-        Duration::from_secs(1),
-        false,
-    )
-    .await
+    let surroundings = Surroundings {
+        env: Arc::new(System),
+        connector: Arc::new(Net),
+        observer: seen,
+        reply_timeout: Duration::from_secs(1),
+    };
+    RedisStore::connect(target, surroundings, false).await
 }
 
 pub(super) fn owner() -> Owner {

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
+use super::one_owner::{self, ACQUIRED, FREED, are_conflicts};
 use super::server::{Server, claim as exclusive, connect, owner};
+use crate::Owner;
 use crate::store::{Attempt, Claim, Holder, Released, Store, What};
-use crate::{ErrorKind, Owner};
-
-const ACQUIRED: Attempt = Attempt::Acquired { token: None };
-const FREED: Released = Released::Freed { heard_by: 0 };
 
 fn claim(name: &str, owner: Owner, depth: u32) -> Claim {
     Claim { what: What::Simple, ..exclusive(name, owner, depth) }
@@ -64,25 +62,8 @@ async fn a_lost_hold_cannot_be_reentered_and_passes_only_from_the_one_it_is_inhe
 
 #[tokio::test]
 async fn renewals_answer_each_claim_for_itself() {
-    let server = Server::start().await;
-    let (store, mut raw) = (server.store().await, server.raw().await);
-    let me = owner();
-    let claims: Vec<Claim> = (0..250).map(|i| claim(&format!("k{i}"), me, 1)).collect();
-    for claim in &claims {
-        let short = Claim { lease: Duration::from_secs(5), ..claim.clone() };
-        store.acquire(&short).await.unwrap();
-    }
-    raw.run::<()>("DEL k7 k120").await;
-    raw.run::<()>("SET k8 foreign PX 5000").await;
-    raw.run::<()>("RPUSH k120 foreign").await;
-    let answers = store.renew(&claims).await;
-    assert_eq!(answers.len(), 250);
-    for (i, answer) in answers.iter().enumerate() {
-        assert_eq!(*answer.as_ref().unwrap(), ![7, 8, 120].contains(&i), "k{i}");
-    }
-    assert!(raw.run::<i64>("PTTL k249").await > 25_000);
-    assert!(raw.run::<i64>("PTTL k8").await <= 5_000);
-    assert!(!raw.run::<bool>("EXISTS k7").await);
+    let spoil = ["SET k8 foreign PX 5000", "RPUSH k120 foreign"];
+    one_owner::renewals_answer_each_claim_for_itself(What::Simple, &spoil).await;
 }
 
 #[tokio::test]
@@ -93,24 +74,10 @@ async fn what_is_no_lock_is_a_conflict_and_stays_as_it_is() {
     raw.run::<()>("HSET hash field 1").await;
     raw.run::<()>("RPUSH list x").await;
     store.acquire(&exclusive("mutex", owner(), 1)).await.unwrap();
-    for name in ["string", "hash", "list", "mutex"] {
-        let before: Vec<u8> = raw.run(&format!("DUMP {name}")).await;
-        let ttl: i64 = raw.run(&format!("PTTL {name}")).await;
-        let errors = [
-            store.acquire(&claim(name, owner(), 1)).await.unwrap_err(),
-            store.inspect(What::Simple, name).await.unwrap_err(),
-            store.force(What::Simple, name).await.unwrap_err(),
-        ];
-        for error in errors {
-            assert_eq!(error.kind(), ErrorKind::Conflict, "{name}: {error}");
-        }
-        assert_eq!(raw.run::<Vec<u8>>(&format!("DUMP {name}")).await, before);
-        assert_eq!(raw.run::<i64>(&format!("PTTL {name}")).await < 0, ttl < 0);
-    }
+    are_conflicts(&*store, &mut raw, What::Simple, &["string", "hash", "list", "mutex"]).await;
     // And the other way round.
     store.acquire(&claim("simple", owner(), 1)).await.unwrap();
-    let error = store.acquire(&exclusive("simple", owner(), 1)).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    are_conflicts(&*store, &mut raw, What::Exclusive, &["simple"]).await;
 }
 
 #[tokio::test]
@@ -146,16 +113,5 @@ async fn nobody_is_told_of_a_release_and_nobody_needs_the_permission() {
 
 #[tokio::test]
 async fn out_of_memory_stops_acquiring_but_nothing_else() {
-    let server = Server::start().await;
-    let (store, mut raw) = (server.store().await, server.raw().await);
-    let me = owner();
-    store.acquire(&claim("k", me, 1)).await.unwrap();
-    raw.run::<()>("CONFIG SET maxmemory 1").await;
-    let error = store.acquire(&claim("new", owner(), 1)).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    assert!(!raw.run::<bool>("EXISTS new").await);
-    assert!(store.renew(&[claim("k", me, 1)]).await.remove(0).unwrap());
-    assert_eq!(store.acquire(&claim("k", me, 2)).await.unwrap(), ACQUIRED);
-    assert_eq!(store.release(&claim("k", me, 1)).await.unwrap(), Released::StillHeld);
-    assert_eq!(store.release(&claim("k", me, 0)).await.unwrap(), FREED);
+    one_owner::out_of_memory_stops_acquiring_but_nothing_else(What::Simple).await;
 }

@@ -1,9 +1,9 @@
 //! `leased_semaphore`: redisson-protocol §9.
 
 use super::*;
-use crate::redis::tests::server::{Server, connect, eventually, owner};
+use crate::redis::tests::server::eventually;
 use crate::store::state::permits::FOREVER;
-use crate::store::{Admin, LeasedOp, PermitId, Released, Store};
+use crate::store::{LeasedOp, PermitId};
 
 const CHANNEL: &str = "redisson_sc:{s}";
 const OUT: &str = "{s}:timeout";
@@ -269,27 +269,18 @@ async fn what_is_no_leased_semaphore_is_a_conflict_and_stays_as_it_is() {
     raw.run::<()>("SET timeouts 5").await;
     raw.run::<()>("SET {timeouts}:timeout x").await;
     let id = PermitId::from_bytes([1; 16]);
-    for name in ["hash", "text", "timeouts"] {
-        let before: Vec<u8> = raw.run(&format!("DUMP {name}")).await;
-        is_conflict(store.acquire(&claim(name, owner(), some(1))).await.unwrap_err());
-        is_conflict(store.release(&claim(name, owner(), some(1))).await.unwrap_err());
-        is_conflict(store.inspect(some(1), name).await.unwrap_err());
-        is_conflict(store.force(some(1), name).await.unwrap_err());
-        for o in [
-            LeasedOp::Set(1),
-            LeasedOp::Add(1),
-            LeasedOp::Available,
-            LeasedOp::Acquired,
-            LeasedOp::Release(vec![id]),
-            LeasedOp::Extend(id, 1000),
-            LeasedOp::Remaining(id),
-        ] {
-            is_conflict(store.admin(name, &op(o)).await.unwrap_err());
-        }
-        assert_eq!(raw.run::<Vec<u8>>(&format!("DUMP {name}")).await, before, "{name}");
-    }
-    is_conflict(store.admin("text", &op(LeasedOp::Init(1))).await.unwrap_err());
-    is_conflict(store.admin("text", &op(LeasedOp::Delete)).await.unwrap_err());
+    let ops = [
+        LeasedOp::Set(1),
+        LeasedOp::Add(1),
+        LeasedOp::Available,
+        LeasedOp::Acquired,
+        LeasedOp::Release(vec![id]),
+        LeasedOp::Extend(id, 1000),
+        LeasedOp::Remaining(id),
+    ];
+    are_conflicts((&*store, &mut raw), some, &["hash", "text", "timeouts"], &ops.map(op)).await;
+    let ops = [LeasedOp::Init(1), LeasedOp::Delete];
+    are_conflicts((&*store, &mut raw), some, &["hash", "text"], &ops.map(op)).await;
 }
 
 #[tokio::test]
@@ -317,40 +308,11 @@ async fn renewals_answer_each_claim_for_itself() {
 async fn permits_come_back_to_a_server_that_is_out_of_memory() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
-    let mine = claim("s", owner(), some(2));
-    raw.run::<()>("SET s 5").await;
-    store.acquire(&mine).await.unwrap();
-    raw.run::<()>("CONFIG SET maxmemory 1").await;
-    let error = store.acquire(&claim("s", owner(), some(1))).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    assert_eq!(raw.run::<String>("GET s").await, "3");
-    assert_eq!(store.release(&mine).await.unwrap(), Released::Freed { heard_by: 0 });
-    assert_eq!(raw.run::<String>("GET s").await, "5");
+    two_come_back_without_memory((&*store, &mut raw), some).await;
 }
 
 #[tokio::test]
 async fn a_permission_that_is_missing_half_way_costs_no_permit() {
-    let server = Server::start().await;
-    let mut raw = server.raw().await;
-    let can =
-        "+hello +evalsha +script|load +get +time +pttl +zcount +zscore +zmscore +zadd +zrem ~*";
-    raw.run::<()>(&format!("ACL SETUSER taker on >word -@all {can} +decrby")).await;
-    raw.run::<()>(&format!("ACL SETUSER giver on >word -@all {can} +incrby")).await;
-    let url = |user| format!("redis://{user}:word@127.0.0.1:{}", server.port());
-    let (taker, giver) = (connect(&url("taker")).await.unwrap(), connect(&url("giver")).await);
-    let giver = giver.unwrap();
-    let mine = claim("s", owner(), some(2));
-    raw.run::<()>("SET s 5").await;
-
-    let error = giver.acquire(&mine).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Config, "{error}");
-    assert_eq!((keys(&mut raw).await, raw.run::<i64>("GET s").await), (vec!["s".to_owned()], 5));
-
-    taker.acquire(&mine).await.unwrap();
-    let before = out(&mut raw).await;
-    let error = taker.release(&mine).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Config, "{error}");
-    assert_eq!(out(&mut raw).await, before);
-    assert_eq!(giver.release(&mine).await.unwrap(), Released::Freed { heard_by: 0 });
-    assert_eq!((keys(&mut raw).await, raw.run::<i64>("GET s").await), (vec!["s".to_owned()], 5));
+    let can = "+time +pttl +zcount +zscore +zmscore +zadd +zrem";
+    a_permission_is_missing_half_way(some, can, OUT).await;
 }

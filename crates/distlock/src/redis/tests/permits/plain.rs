@@ -1,9 +1,8 @@
 //! `semaphore`: redisson-protocol §8.
 
 use super::*;
-use crate::redis::tests::server::{Server, connect, owner};
 use crate::store::state::permits::FOREVER;
-use crate::store::{Admin, Holder, Mode, PermitsOp, Released, Store};
+use crate::store::{Holder, Mode, PermitsOp};
 
 const CHANNEL: &str = "redisson_sc:{s}";
 const OUT: &str = "{s}:distlock_permits";
@@ -166,24 +165,16 @@ async fn what_is_no_semaphore_is_a_conflict_and_stays_as_it_is() {
         raw.run::<()>(&format!("SET {name} {text}")).await;
     }
     raw.run::<()>("SET long 999999999999999999").await;
-    for name in ["hash", "text", "exp", "hex", "zero", "long"] {
-        let before: Vec<u8> = raw.run(&format!("DUMP {name}")).await;
-        is_conflict(store.acquire(&claim(name, owner(), some(1))).await.unwrap_err());
-        is_conflict(store.release(&claim(name, owner(), some(1))).await.unwrap_err());
-        is_conflict(store.inspect(some(1), name).await.unwrap_err());
-        is_conflict(store.force(some(1), name).await.unwrap_err());
-        for o in [
-            PermitsOp::Init(1),
-            PermitsOp::Add(1),
-            PermitsOp::Drain,
-            PermitsOp::Available,
-            PermitsOp::Release(1),
-            PermitsOp::Delete,
-        ] {
-            is_conflict(store.admin(name, &op(o)).await.unwrap_err());
-        }
-        assert_eq!(raw.run::<Vec<u8>>(&format!("DUMP {name}")).await, before, "{name}");
-    }
+    let names = ["hash", "text", "exp", "hex", "zero", "long"];
+    let ops = [
+        PermitsOp::Init(1),
+        PermitsOp::Add(1),
+        PermitsOp::Drain,
+        PermitsOp::Available,
+        PermitsOp::Release(1),
+        PermitsOp::Delete,
+    ];
+    are_conflicts((&*store, &mut raw), some, &names, &ops.map(op)).await;
 }
 
 #[tokio::test]
@@ -207,41 +198,12 @@ async fn renewals_answer_each_claim_for_itself() {
 async fn permits_come_back_to_a_server_that_is_out_of_memory() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
-    let me = owner();
-    raw.run::<()>("SET s 5").await;
-    store.acquire(&claim("s", me, some(2))).await.unwrap();
-    raw.run::<()>("CONFIG SET maxmemory 1").await;
-    let error = store.acquire(&claim("s", owner(), some(1))).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    assert_eq!(raw.run::<String>("GET s").await, "3");
-    let given = Released::Freed { heard_by: 0 };
-    assert_eq!(store.release(&claim("s", me, some(2))).await.unwrap(), given);
+    two_come_back_without_memory((&*store, &mut raw), some).await;
     assert_eq!(store.admin("s", &op(PermitsOp::Release(1))).await.unwrap(), 6);
     assert_eq!(keys(&mut raw).await, ["s"]);
 }
 
 #[tokio::test]
 async fn a_permission_that_is_missing_half_way_costs_no_permit() {
-    let server = Server::start().await;
-    let mut raw = server.raw().await;
-    let can = "+hello +evalsha +script|load +get +hsetnx +hset +hget +hdel +hexists ~*";
-    raw.run::<()>(&format!("ACL SETUSER taker on >word -@all {can} +decrby")).await;
-    raw.run::<()>(&format!("ACL SETUSER giver on >word -@all {can} +incrby")).await;
-    let url = |user| format!("redis://{user}:word@127.0.0.1:{}", server.port());
-    let (taker, giver) = (connect(&url("taker")).await.unwrap(), connect(&url("giver")).await);
-    let (giver, me) = (giver.unwrap(), owner());
-    raw.run::<()>("SET s 5").await;
-
-    let error = giver.acquire(&claim("s", me, some(2))).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Config, "{error}");
-    assert_eq!((keys(&mut raw).await, raw.run::<i64>("GET s").await), (vec!["s".to_owned()], 5));
-
-    taker.acquire(&claim("s", me, some(2))).await.unwrap();
-    let error = taker.release(&claim("s", me, some(2))).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Config, "{error}");
-    assert_eq!(raw.run::<i64>(&format!("HGET {OUT} {me}")).await, 2);
-    // This one may give back, but tell nobody.
-    let given = Released::Freed { heard_by: 0 };
-    assert_eq!(giver.release(&claim("s", me, some(2))).await.unwrap(), given);
-    assert_eq!((keys(&mut raw).await, raw.run::<i64>("GET s").await), (vec!["s".to_owned()], 5));
+    a_permission_is_missing_half_way(some, "+hsetnx +hset +hget +hdel +hexists", OUT).await;
 }

@@ -1,0 +1,122 @@
+//! What is released is released everywhere, also where nobody answered, and is heard of.
+
+use super::*;
+
+#[test]
+fn an_acquisition_that_straggles_does_not_outlive_the_release() {
+    paused(async {
+        let scene = Scene::new(3);
+        let (quorum, claim) = (scene.quorum(), scene.claim(LEASE));
+        scene.nodes[2].be(Mood::Slow(ms(500)));
+        assert_eq!(quorum.acquire(&claim).await.unwrap(), Attempt::Acquired { token: None });
+        scene.nodes[2].be(Mood::Well); // what comes now is faster
+        quorum.release(&freed(&claim)).await.unwrap();
+        assert_eq!(scene.holders().await, [const { None }; 3]);
+        tokio::time::sleep(ms(600)).await;
+        assert_eq!(scene.holders().await, [const { None }; 3], "it came too late and stayed");
+    });
+}
+
+#[test]
+fn a_release_does_not_reach_into_the_next_acquisition_of_the_same_owner() {
+    paused(async {
+        let scene = Scene::new(3);
+        let (quorum, claim) = (scene.quorum(), scene.claim(LEASE));
+        quorum.acquire(&claim).await.unwrap();
+        scene.nodes[2].be(Mood::Slow(ms(500)));
+        quorum.release(&freed(&claim)).await.unwrap(); // still on its way to the last one
+        scene.nodes[2].be(Mood::Well);
+        quorum.acquire(&claim).await.unwrap();
+        tokio::time::sleep(ms(600)).await;
+        assert_eq!(scene.known(&claim).await, [true; 3]);
+
+        // The same when the release got no answer, and is told again and again.
+        scene.nodes[2].be(Mood::Down);
+        quorum.release(&freed(&claim)).await.unwrap();
+        tokio::time::sleep(ms(50)).await;
+        quorum.acquire(&claim).await.unwrap();
+        scene.nodes[2].be(Mood::Well);
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(scene.known(&claim).await[..2], [true; 2]);
+    });
+}
+
+#[test]
+fn a_node_that_was_away_is_told_of_the_release_when_it_is_back() {
+    paused(async {
+        let scene = Scene::new(3);
+        let (quorum, claim) = (scene.quorum(), scene.claim(LEASE));
+        quorum.acquire(&claim).await.unwrap();
+        scene.nodes[0].be(Mood::Down);
+        quorum.release(&freed(&claim)).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(scene.known(&claim).await, [true, false, false]);
+        scene.nodes[0].be(Mood::Well);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(scene.known(&claim).await, [false; 3]);
+    });
+}
+
+/// Whoever has left need not be waited for by the next.
+#[test]
+fn giving_up_ends_also_when_nobody_can_be_told_and_they_are_told_later() {
+    paused(async {
+        let scene = Scene::new(3);
+        let (quorum, claim) = (scene.quorum(), scene.claim(LEASE));
+        quorum.acquire(&claim).await.unwrap();
+        scene.nodes.iter().for_each(|node| node.be(Mood::Down));
+        quorum.give_up(&freed(&claim)).await.unwrap();
+        assert_eq!(scene.known(&claim).await, [true; 3]);
+        scene.nodes.iter().for_each(|node| node.be(Mood::Well));
+        quorum.settle().await;
+        assert_eq!(scene.known(&claim).await, [false; 3]);
+    });
+}
+
+#[test]
+fn a_hand_over_leaves_nothing_of_the_one_before() {
+    paused(async {
+        let scene = Scene::new(3);
+        let (quorum, first) = (scene.quorum(), scene.claim(LEASE));
+        quorum.acquire(&first).await.unwrap();
+        let heir = Claim { heir_of: Some(first.owner), ..scene.claim(LEASE) };
+        scene.nodes[2].be(Mood::Down);
+        assert_eq!(quorum.acquire(&heir).await.unwrap(), Attempt::Acquired { token: None });
+        assert_eq!(scene.known(&first).await, [false, false, true]);
+        scene.nodes[2].be(Mood::Well);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(scene.known(&first).await, [false; 3]);
+        assert_eq!(scene.known(&heir).await, [true, true, false]);
+        assert!(quorum.renew(std::slice::from_ref(&heir)).await.remove(0).unwrap());
+        tokio::time::sleep(ms(1)).await;
+        assert_eq!(scene.known(&heir).await, [true; 3]);
+    });
+}
+
+#[test]
+fn a_release_is_heard_of_from_any_node_also_from_one_that_came_late() {
+    paused(async {
+        let scene = Scene::new(3);
+        let (quorum, claim) = (scene.quorum(), scene.claim(LEASE));
+        scene.nodes[2].be(Mood::Slow(ms(300)));
+        let since = scene.env.now();
+        let mut ear = quorum.listen(&claim).await.unwrap();
+        assert_eq!(scene.env.now().since(since), ms(0), "somebody waited for the slow one");
+        tokio::time::sleep(ms(400)).await;
+        // Now it is the only one that can tell.
+        scene.nodes[2].be(Mood::Well);
+        scene.nodes[2].acquire(&claim).await.unwrap();
+        scene.nodes[2].release(&freed(&claim)).await.unwrap();
+        let heard = tokio::time::timeout(ms(100), ear.heard()).await;
+        assert!(heard.is_ok());
+        drop(ear);
+        tokio::time::sleep(ms(1)).await;
+        scene.nodes[2].acquire(&claim).await.unwrap();
+        let freed = scene.nodes[2].release(&freed(&claim)).await.unwrap();
+        assert_eq!(freed, Released::Freed { heard_by: 0 }, "somebody still listens");
+
+        scene.nodes.iter().for_each(|node| node.be(Mood::Down));
+        let error = quorum.listen(&claim).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NoQuorum);
+    });
+}

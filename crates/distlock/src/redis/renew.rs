@@ -1,0 +1,78 @@
+//! Renewing many holds at once.
+
+use super::call::Call;
+use super::{RedisStore, exclusive, latch, leased, permits, rw, simple};
+use crate::config;
+use crate::env::BoxFuture;
+use crate::error::{ErrorKind, Result};
+use crate::store::{Claim, What};
+use crate::together::join_all;
+
+/// A renewal script, the slot it is for, and the claims, by index, that it renews.
+type Renewal = (fn(&[&Claim]) -> Call, u16, Vec<usize>);
+
+/// Which script renews a claim.
+fn renewal(what: What) -> fn(&[&Claim]) -> Call {
+    match what {
+        // A fair lock and a fenced one are fields of a hash like any other.
+        What::Exclusive | What::Fenced | What::Fair { .. } => exclusive::renew,
+        What::Read | What::Write { .. } => rw::renew,
+        What::Simple => simple::renew,
+        What::Permits { .. } => permits::renew,
+        What::LeasedPermits { .. } => leased::renew,
+        What::LatchOpen => latch::renew,
+    }
+}
+
+impl RedisStore {
+    /// Renews in batches: each bounds how long one script holds the server, and all go out at once.
+    pub(super) async fn renew_all(&self, claims: &[Claim]) -> Vec<Result<bool>> {
+        let mut batches: Vec<Renewal> = Vec::new();
+        for (index, claim) in claims.iter().enumerate() {
+            let (script, slot) = (renewal(claim.what), self.topology.slot(&claim.name));
+            let open = batches.iter_mut().rev().find(|(other, at, members)| {
+                *at == slot
+                    && std::ptr::fn_addr_eq(*other, script)
+                    && members.len() < config::RENEWAL_BATCH
+            });
+            match open {
+                Some((.., members)) => members.push(index),
+                None => batches.push((script, slot, vec![index])),
+            }
+        }
+        let calls = batches.iter().map(|(script, _, members)| {
+            let members: Vec<&Claim> = members.iter().map(|index| &claims[*index]).collect();
+            let renewal: BoxFuture<'_, Vec<Result<bool>>> =
+                Box::pin(self.renew_batch(*script, members));
+            renewal
+        });
+        let answers = join_all(calls.collect()).await;
+        let mut renewed: Vec<Option<Result<bool>>> = claims.iter().map(|_| None).collect();
+        for ((.., members), answers) in batches.iter().zip(answers) {
+            for (index, answer) in members.iter().zip(answers) {
+                renewed[*index] = Some(answer);
+            }
+        }
+        renewed.into_iter().map(|answer| answer.unwrap_or(Ok(false))).collect()
+    }
+
+    async fn renew_batch(
+        &self,
+        script: fn(&[&Claim]) -> Call,
+        members: Vec<&Claim>,
+    ) -> Vec<Result<bool>> {
+        let Some(first) = members.first() else { return Vec::new() };
+        let reply = self.run(first.what, &first.name, script(&members)).await;
+        let refused = matches!(&reply, Err(e) if e.kind() == ErrorKind::Unavailable);
+        if !refused || members.len() == 1 || !self.topology.moves() {
+            return exclusive::renewed(reply, members.len());
+        }
+        // While their slot moves, some of these may be here and some there: then no server can do all in one step.
+        let mut answers = Vec::with_capacity(members.len());
+        for claim in members {
+            let reply = self.run(claim.what, &claim.name, script(&[claim])).await;
+            answers.extend(exclusive::renewed(reply, 1));
+        }
+        answers
+    }
+}

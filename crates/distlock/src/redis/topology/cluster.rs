@@ -1,0 +1,324 @@
+//! Many servers, each with some of the slots.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+use redis::Value;
+use tokio::sync::Mutex;
+
+use super::board::Board;
+use super::map::Address;
+use super::redirect::{Redirect, is_doubtful};
+use super::seeds::{self, PubSub, Seeds};
+use super::survey::{Answer, survey};
+use super::view::View;
+use super::{keeper, slots};
+use crate::error::{Error, ErrorKind, Result};
+use crate::redis::call::Call;
+use crate::redis::connect::Dial;
+use crate::redis::link::Links;
+use crate::redis::node::Node;
+use crate::redis::pubsub::{Doubt, Way};
+use crate::redis::{list, refusal};
+use crate::store::{Listener, Snapshot};
+use crate::together::join_all;
+
+/// How many servers in a row may send a step elsewhere. Two are normal while a slot moves; more means that they do not agree,
+/// which passes.
+const HOPS: usize = 5;
+
+/// Dropping it closes all connections.
+pub(crate) struct Cluster(Arc<Shared>);
+
+pub(super) struct Shared {
+    seeds: Seeds,
+    /// How servers are reached, whatever its target says.
+    dial: Dial,
+    view: RwLock<Option<View>>,
+    /// How releases are called out, known from the first survey on.
+    way: OnceLock<Way>,
+    /// Lets one caller at a time make the first survey; those who waited through a failed one share its error.
+    first: Mutex<Option<(u64, Error)>>,
+    /// How many first surveys were begun.
+    begun: AtomicU64,
+    place: OnceLock<String>,
+    pub(super) board: Arc<Board>,
+    doubt: Arc<Doubt>,
+}
+
+impl Cluster {
+    pub(crate) fn new(seeds: Seeds, dial: Dial) -> Cluster {
+        Cluster(Arc::new(Shared {
+            seeds,
+            dial,
+            view: RwLock::default(),
+            way: OnceLock::new(),
+            first: Mutex::default(),
+            begun: AtomicU64::new(0),
+            place: OnceLock::new(),
+            board: Arc::default(),
+            doubt: Arc::default(),
+        }))
+    }
+
+    /// Finds out who serves what, unless that is known. Says how releases are called out.
+    pub(crate) async fn ready(&self) -> Result<Way> {
+        match self.0.way.get() {
+            Some(way) => Ok(*way),
+            None => self.explore().await,
+        }
+    }
+
+    #[cold]
+    async fn explore(&self) -> Result<Way> {
+        let shared = &self.0;
+        let before = shared.begun.load(Ordering::Relaxed);
+        let mut failed = shared.first.lock().await;
+        if let Some(way) = shared.way.get() {
+            return Ok(*way);
+        }
+        if let Some((survey, error)) = &*failed
+            && *survey > before
+        {
+            return Err(error.clone());
+        }
+        let number = shared.begun.fetch_add(1, Ordering::Relaxed) + 1;
+        let found = survey(&*shared.dial.env, shared.servers(), 0).await;
+        found.and_then(|answer| shared.settle(answer)).inspect_err(|error| {
+            *failed = Some((number, error.clone()));
+        })
+    }
+
+    /// Runs a step on the server that serves `name`.
+    pub(crate) async fn run(&self, name: &str, call: Call) -> Result<Value> {
+        let slot = slots::slot(name.as_bytes());
+        let way = self.ready().await?;
+        let call = call.in_way(way);
+        let shared = &self.0;
+        let (mut node, mut asking) = (shared.serving(slot)?, false);
+        for _ in 0..HOPS {
+            let reply = match call.ask(&node.links, asking).await {
+                Ok(reply) => reply,
+                Err(error) => {
+                    shared.doubt.raise();
+                    return Err(error);
+                }
+            };
+            match Redirect::of(&reply, seeds::host(node.links.target())) {
+                None => {
+                    if is_doubtful(&reply) {
+                        shared.doubt.raise();
+                    }
+                    return refusal::checked(reply);
+                }
+                Some(Redirect::Moved { slot, to }) => {
+                    (node, asking) = (shared.moved(slot, to)?, false);
+                }
+                Some(Redirect::Ask { to }) => (node, asking) = (shared.at(to)?, true),
+                Some(Redirect::Unknown) => break,
+            }
+        }
+        shared.doubt.raise();
+        let text = format!("the servers of the cluster do not agree who serves slot {slot}");
+        Err(Error::new(ErrorKind::Unavailable, text))
+    }
+
+    /// A number that names share if one server serves them.
+    pub(crate) fn share(&self, name: &str) -> usize {
+        let view = self.0.view.read().unwrap_or_else(PoisonError::into_inner);
+        let owner = view.as_ref().and_then(|view| view.owner(slots::slot(name.as_bytes())));
+        owner.unwrap_or(usize::MAX)
+    }
+
+    /// Hears what is said on a channel of the lock `name`; ready when the server that serves it has acknowledged that.
+    pub(crate) async fn listen(&self, name: &str, channel: &str) -> Result<Listener> {
+        let slot = slots::slot(name.as_bytes());
+        self.ready().await?;
+        let shared = &self.0;
+        shared.serving(slot)?;
+        let (board, limit) = (&shared.board, shared.dial.reply_timeout);
+        let first = board.is_empty();
+        let mut listener = board.want(channel, slot, |slot| shared.serving(slot).ok());
+        if first {
+            shared.doubt.news.notify_one(); // now there is something to look after
+        }
+        loop {
+            let heard = async {
+                while !board.is_heard(channel)? {
+                    let _ = listener.heard().await;
+                }
+                Ok(())
+            };
+            if let Ok(done) = tokio::time::timeout(limit, heard).await {
+                return done.map(|()| listener);
+            }
+            if let Some(trouble) = board.trouble(channel, limit) {
+                shared.doubt.raise();
+                return Err(trouble);
+            }
+        }
+    }
+
+    /// Every lock on every server whose name starts with `prefix`.
+    pub(crate) async fn list(&self, prefix: &str) -> Result<Vec<Snapshot>> {
+        self.ready().await?;
+        let nodes = {
+            let view = self.0.view.read().unwrap_or_else(PoisonError::into_inner);
+            view.as_ref().map(|view| view.nodes().to_vec()).unwrap_or_default()
+        };
+        let walks = nodes.iter().map(|node| {
+            let walk: crate::env::BoxFuture<'_, Result<Vec<Snapshot>>> =
+                Box::pin(list::walk(&node.links, prefix, move |names| async move {
+                    self.look(&node.links, &names).await
+                }));
+            walk
+        });
+        let mut locks = Vec::new();
+        for found in join_all(walks.collect()).await {
+            locks.extend(found?);
+        }
+        // A key that moves may be seen on both sides.
+        locks.sort_by(|a, b| a.name.cmp(&b.name));
+        locks.dedup_by(|a, b| a.name == b.name);
+        Ok(locks)
+    }
+
+    /// The locks among these keys of one server. Each may be in a slot of its own, so each gets a call of its own.
+    async fn look(&self, links: &Links, names: &[Arc<str>]) -> Result<Vec<Snapshot>> {
+        let mut locks = Vec::new();
+        for names in names.chunks(list::BATCH) {
+            let calls: Vec<Call> =
+                names.iter().map(|name| list::look(std::slice::from_ref(name))).collect();
+            let replies = Call::ask_all(&calls, links).await?;
+            for (name, reply) in names.iter().zip(replies) {
+                let one = std::slice::from_ref(name);
+                let moved = Redirect::of(&reply, "").is_some();
+                let reply = match moved {
+                    true => self.run(name, list::look(one)).await?,
+                    false => refusal::checked(reply)?,
+                };
+                locks.extend(list::listed(one, reply)?);
+            }
+        }
+        Ok(locks)
+    }
+
+    pub(crate) fn place(&self) -> String {
+        self.0.place.get().cloned().unwrap_or_else(|| self.0.seeds.to_string())
+    }
+}
+
+impl Shared {
+    /// Takes over what the first survey found.
+    fn settle(self: &Arc<Self>, answer: Answer) -> Result<Way> {
+        let way = match self.seeds.pubsub {
+            PubSub::Auto if answer.sharded => Way::Sharded,
+            PubSub::Auto => Way::Classic,
+            PubSub::Fixed(Way::Sharded) if !answer.sharded => {
+                let text = "these servers have no sharded channels (Redis 7 has): use pubsub=auto";
+                return Err(Error::new(ErrorKind::Unsupported, text));
+            }
+            PubSub::Fixed(way) => way,
+        };
+        let make = |at: &Address| self.node(at, way);
+        let view = View::new(answer.map, answer.epoch, &make);
+        if let Some(first) = view.first() {
+            let _ = self.place.set(format!("the cluster with {}", self.seeds.target(first)));
+        }
+        *self.view.write().unwrap_or_else(PoisonError::into_inner) = Some(view);
+        let _ = self.way.set(way);
+        let keeper = keeper::keep(Arc::downgrade(self), self.doubt.clone(), self.dial.env.clone());
+        self.dial.env.spawn_apart(Box::pin(keeper));
+        Ok(way)
+    }
+
+    fn node(&self, at: &Address, way: Way) -> Node {
+        Node::member(self.dial.to(self.seeds.target(at)), way, &self.doubt)
+    }
+
+    /// The way, which is known wherever there is a view.
+    fn way(&self) -> Way {
+        self.way.get().copied().unwrap_or(Way::Classic)
+    }
+
+    fn serving(&self, slot: u16) -> Result<Arc<Node>> {
+        let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
+        let node = view.as_ref().and_then(|view| view.serving(slot));
+        node.ok_or_else(|| {
+            self.doubt.raise();
+            let text = format!("no server of the cluster serves slot {slot} now");
+            Error::new(ErrorKind::Unavailable, text)
+        })
+    }
+
+    fn moved(&self, slot: u16, to: Address) -> Result<Arc<Node>> {
+        self.doubt.raise();
+        self.with_view(|view, make| view.moved(slot, to, make))
+    }
+
+    fn at(&self, address: Address) -> Result<Arc<Node>> {
+        self.with_view(|view, make| view.at(address, make))
+    }
+
+    fn with_view<T>(
+        &self,
+        change: impl FnOnce(&mut View, super::view::Make<'_>) -> T,
+    ) -> Result<T> {
+        let make = |at: &Address| self.node(at, self.way());
+        let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
+        match view.as_mut() {
+            Some(view) => Ok(change(view, &make)),
+            None => Err(Error::new(ErrorKind::Unavailable, "the cluster is not known yet")),
+        }
+    }
+
+    /// Whom to ask who serves what: those known to be primaries, in no order, then everybody else.
+    fn servers(&self) -> Vec<Arc<Node>> {
+        let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
+        let mut servers: Vec<Arc<Node>> =
+            view.as_ref().map(|view| view.nodes().to_vec()).unwrap_or_default();
+        for at in (1..servers.len()).rev() {
+            servers.swap(at, (self.dial.env.random() % (at as u64 + 1)) as usize);
+        }
+        let replicas = view.as_ref().map(View::replicas).unwrap_or_default().iter();
+        let others = replicas.map(|at| self.seeds.target(at)).chain(self.seeds.targets.clone());
+        for target in others {
+            if !servers.iter().any(|known| *known.links.target() == target) {
+                servers.push(Arc::new(Node::single(self.dial.to(target))));
+            }
+        }
+        servers
+    }
+
+    /// Finds out who serves what now. Returns whether that has changed.
+    pub(super) async fn renew(&self) -> Result<bool> {
+        let epoch = {
+            let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
+            view.as_ref().map(|view| view.epoch).unwrap_or_default()
+        };
+        let Answer { map, epoch, .. } = survey(&*self.dial.env, self.servers(), epoch).await?;
+        let (changed, gone) = self.with_view(|view, make| view.renew(map, epoch, make))?;
+        // Always: a slot that was seen to move is in the view already.
+        self.board.place(|slot| self.serving(slot).ok());
+        drop(gone);
+        Ok(changed)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.0.doubt.close();
+        self.0.board.close();
+    }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster")
+            .field("place", &self.place())
+            .field("way", &self.0.way.get())
+            .field("board", &self.0.board)
+            .finish_non_exhaustive()
+    }
+}

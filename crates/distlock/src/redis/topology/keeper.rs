@@ -1,0 +1,67 @@
+//! Keeps what is known of a cluster true: asks again when something is in doubt, and now and then while anybody listens.
+//!
+//! A subscriber is not told when its server becomes a replica, and hears less from then on; so that is looked for.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::cluster::Shared;
+use crate::env::{Env, Moment};
+use crate::redis::pubsub::Doubt;
+
+/// Between two looks while nothing is in doubt and somebody listens.
+const ROUND: Duration = Duration::from_secs(2);
+
+/// The shortest and the longest time between two surveys: a storm of redirections is one question, and a shard that is
+/// down for long is no reason to ask without a pause.
+const PAUSE_FIRST: Duration = Duration::from_millis(20);
+const PAUSE_LONGEST: Duration = Duration::from_millis(500);
+
+/// Runs until the cluster is dropped.
+pub(crate) async fn keep(cluster: Weak<Shared>, doubt: Arc<Doubt>, env: Arc<dyn Env>) {
+    let mut pause = PAUSE_FIRST;
+    loop {
+        let idle = cluster.upgrade().is_none_or(|cluster| cluster.board.is_empty());
+        let round = if idle { Moment::NEVER } else { soon(&*env, ROUND) };
+        let due = match doubt.is_raised() {
+            true => true,
+            false => tokio::select! {
+                () = doubt.news.notified() => doubt.is_raised(),
+                () = sleep(&*env, round) => true,
+            },
+        };
+        let Some(cluster) = cluster.upgrade() else { return };
+        if !due {
+            continue;
+        }
+        let asked_for = doubt.take();
+        tokio::select! {
+            renewed = cluster.renew() => pause = match renewed {
+                Ok(false) if asked_for => (pause * 2).min(PAUSE_LONGEST),
+                Ok(_) => PAUSE_FIRST,
+                Err(why) => {
+                    tracing::debug!(target: "distlock", error = %why, "the cluster cannot be surveyed");
+                    // Nobody else may notice that it still is in doubt.
+                    doubt.raise();
+                    (pause * 2).min(PAUSE_LONGEST)
+                }
+            },
+            () = doubt.closed() => return,
+        }
+        drop(cluster);
+        env.sleep_until(soon(&*env, pause)).await;
+    }
+}
+
+async fn sleep(env: &dyn Env, until: Moment) {
+    match until {
+        Moment::NEVER => std::future::pending().await,
+        until => env.sleep_until(until).await,
+    }
+}
+
+/// Between half and all of it, so that clients of one cluster do not ask in step.
+fn soon(env: &dyn Env, pause: Duration) -> Moment {
+    let jitter = env.random() as u32 as f64 / f64::from(u32::MAX);
+    env.now().after(pause.mul_f64(0.5 + jitter / 2.0))
+}

@@ -1,0 +1,107 @@
+//! What is known of a cluster now: who serves what, and a [`Node`] for each of them.
+
+use std::sync::Arc;
+
+use super::map::{Address, Map};
+use crate::redis::node::Node;
+
+/// Makes the node at an address.
+pub(crate) type Make<'a> = &'a dyn Fn(&Address) -> Node;
+
+#[derive(Debug)]
+pub(crate) struct View {
+    map: Map,
+    /// The age of what the map says: the cluster counts its changes.
+    pub(crate) epoch: u64,
+    /// One for each of the map's primaries.
+    nodes: Vec<Arc<Node>>,
+    /// Servers that get their first slots just now: they are asked before the map has them.
+    guests: Vec<Guest>,
+}
+
+#[derive(Debug)]
+struct Guest {
+    address: Address,
+    node: Arc<Node>,
+    /// Since the last map.
+    new: bool,
+}
+
+impl View {
+    pub(crate) fn new(map: Map, epoch: u64, make: Make<'_>) -> View {
+        let nodes = map.primaries.iter().map(|at| Arc::new(make(at))).collect();
+        View { map, epoch, nodes, guests: Vec::new() }
+    }
+
+    /// Which of the nodes serves `slot`.
+    pub(crate) fn owner(&self, slot: u16) -> Option<usize> {
+        self.map.owner(slot)
+    }
+
+    /// The node that serves `slot`.
+    pub(crate) fn serving(&self, slot: u16) -> Option<Arc<Node>> {
+        self.nodes.get(self.owner(slot)?).cloned()
+    }
+
+    pub(crate) fn nodes(&self) -> &[Arc<Node>] {
+        &self.nodes
+    }
+
+    pub(crate) fn replicas(&self) -> &[Address] {
+        &self.map.replicas
+    }
+
+    /// The first address of all: the same for everybody who looks at this cluster, whoever is primary.
+    pub(crate) fn first(&self) -> Option<&Address> {
+        self.map.primaries.iter().chain(&self.map.replicas).min()
+    }
+
+    /// A server says that another one serves `slot` now.
+    pub(crate) fn moved(&mut self, slot: u16, to: Address, make: Make<'_>) -> Arc<Node> {
+        let owner = self.map.moved(slot, to.clone());
+        if owner == self.nodes.len() {
+            let guest = self.guests.iter().find(|guest| guest.address == to);
+            self.nodes.push(guest.map_or_else(|| Arc::new(make(&to)), |guest| guest.node.clone()));
+        }
+        self.nodes[owner].clone()
+    }
+
+    /// The server at an address, whatever it serves.
+    pub(crate) fn at(&mut self, address: Address, make: Make<'_>) -> Arc<Node> {
+        if let Some(at) = self.map.primaries.iter().position(|known| *known == address) {
+            return self.nodes[at].clone();
+        }
+        if let Some(guest) = self.guests.iter().find(|guest| guest.address == address) {
+            return guest.node.clone();
+        }
+        let node = Arc::new(make(&address));
+        self.guests.push(Guest { address, node: node.clone(), new: true });
+        node
+    }
+
+    /// Takes over a new map and keeps the nodes that are in both. Returns whether anything is different, and the nodes that
+    /// are not needed any more.
+    pub(crate) fn renew(&mut self, map: Map, epoch: u64, make: Make<'_>) -> (bool, Vec<Arc<Node>>) {
+        let changed = map != self.map;
+        let node = |at: &Address| {
+            let known = self.map.primaries.iter().position(|known| known == at);
+            let guest = || self.guests.iter().find(|guest| guest.address == *at);
+            match (known, guest()) {
+                (Some(known), _) => self.nodes[known].clone(),
+                (None, Some(guest)) => guest.node.clone(),
+                (None, None) => Arc::new(make(at)),
+            }
+        };
+        let nodes: Vec<Arc<Node>> = map.primaries.iter().map(node).collect();
+        let mut gone = std::mem::replace(&mut self.nodes, nodes);
+        // A guest outlives one map: the next one should have it, if it is to stay.
+        for guest in std::mem::take(&mut self.guests) {
+            match guest.new {
+                true => self.guests.push(Guest { new: false, ..guest }),
+                false => gone.push(guest.node),
+            }
+        }
+        (self.map, self.epoch) = (map, epoch);
+        (changed, gone)
+    }
+}

@@ -1,0 +1,159 @@
+//! Servers that die, freeze, or change places.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use distlock::{Event, Guard, Locks, Observer, State, Subject};
+use distlock_testkit::suites::eventually;
+use distlock_testkit::{Cluster, Flavor, Server};
+
+use crate::{LONG, SOON, WAYS, queued, waiting, with_replicas};
+
+/// Outlives a failover.
+const WATCHDOG: Duration = Duration::from_secs(15);
+
+/// Waits until the replica has what stands under `name`.
+async fn replicated(replica: &Server, name: &str) {
+    let there = || async { !replica.keys(name).await.is_empty() };
+    eventually("the replica has the lock", there).await;
+}
+
+/// A subscriber is not told that its server has become a replica: it finds out, and is woken by the new one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_waits_is_subscribed_again_after_a_manual_failover() {
+    for way in WAYS {
+        let cluster = with_replicas(Flavor::Redis).await;
+        let locks = Locks::connect(&cluster.url(way)).await.expect("a cluster");
+        let mutex = locks.mutex("{t}m").lock().lease(LONG).await.expect("free");
+        let fair = locks.fair("{t}f").lock().lease(LONG).await.expect("free");
+        let waiter = waiting(&cluster.url(way), "{t}m").await;
+        let elsewhere = Locks::connect(&cluster.url(way)).await.expect("a cluster");
+        let in_line = tokio::spawn(async move {
+            elsewhere.fair("{t}f").lock().lease(LONG).await.expect("a turn").unlock().await
+        });
+        queued(&locks, "{t}f", 1).await;
+        let old = cluster.primary_of("{t}").await;
+        let new = cluster.fail_over(&old).await;
+        eventually("both are subscribed at the new primary", || async {
+            new.pubsub_channels().await.iter().filter(|name| name.contains("{t}")).count() == 2
+        })
+        .await;
+        mutex.unlock().await.expect("held");
+        waiter.enters().await;
+        fair.unlock().await.expect("held");
+        let entered = tokio::time::timeout(SOON, in_line).await.expect("woken");
+        entered.expect("no panic").expect("held");
+        cluster.assert_clean("").await;
+    }
+}
+
+/// What had reached the replica outlives its primary: the holder keeps it, and those who wait enter after it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_primary_costs_no_lock_that_was_replicated() {
+    for flavor in Flavor::installed() {
+        let ways = if flavor == Flavor::Redis { &WAYS[..] } else { &["auto"] };
+        for way in ways {
+            outlives(flavor, way, Server::kill, |_| ()).await;
+        }
+    }
+}
+
+/// A frozen one closes no connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frozen_primary_costs_no_lock_that_was_replicated() {
+    outlives(Flavor::Redis, "auto", Server::stop, Server::cont).await;
+}
+
+async fn outlives(flavor: Flavor, way: &str, strike: fn(&Server), heal: fn(&Server)) {
+    let cluster = with_replicas(flavor).await;
+    let url = cluster.url(way);
+    let locks = Locks::builder().url(&url).watchdog(WATCHDOG).connect().await.expect("a cluster");
+    let guard = locks.mutex("k").lock().await.expect("free");
+    let other = locks.mutex("other").lock().await.expect("free");
+    let waiter = waiting(&url, "k").await;
+    let (slot, primary) = (cluster.slot_of("k").await, cluster.primary_of("k").await);
+    let replica = cluster.replica_of(&primary).await;
+    replicated(&replica, "k").await;
+    strike(&primary);
+    eventually("the replica has taken over", || async {
+        let owner = cluster.primary_for(slot).await;
+        owner.is_some_and(|owner| owner.port() == replica.port())
+    })
+    .await;
+    guard.extend(2 * WATCHDOG).await.expect("it has outlived its server");
+    assert_eq!(guard.state(), State::Held);
+    guard.unlock().await.expect("held");
+    waiter.enters().await;
+    other.unlock().await.expect("held");
+    // The connections of before are of use again, without a restart.
+    locks.mutex("k").lock().await.expect("free").unlock().await.expect("held");
+    heal(&primary);
+    cluster.assert_clean("").await;
+}
+
+/// When each lock was renewed.
+#[derive(Debug, Default)]
+struct Renewals(Mutex<Vec<(String, Instant)>>);
+
+impl Observer for Renewals {
+    fn observe(&self, lock: Subject<'_>, event: Event) {
+        if event == Event::Renewed {
+            self.0.lock().expect("no panic").push((lock.name.to_owned(), Instant::now()));
+        }
+    }
+}
+
+impl Renewals {
+    fn of(&self, name: &str) -> Vec<Instant> {
+        let all = self.0.lock().expect("no panic");
+        all.iter().filter(|(of, _)| of == name).map(|(_, at)| *at).collect()
+    }
+}
+
+/// Two names that different servers serve.
+async fn apart(cluster: &Cluster) -> (String, String) {
+    let first = cluster.primary_of("0").await.port();
+    for at in 1..100 {
+        let name = at.to_string();
+        if cluster.primary_of(&name).await.port() != first {
+            return ("0".to_owned(), name);
+        }
+    }
+    panic!("one server serves everything");
+}
+
+/// A shard that does not answer costs its own locks, and costs the others nothing: not even time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frozen_shard_delays_nobody_elses_renewals() {
+    let timeout = Duration::from_secs(3);
+    let cluster = Cluster::builder(Flavor::Redis)
+        .args(&["--cluster-require-full-coverage", "no"])
+        .start()
+        .await;
+    let seen = Arc::new(Renewals::default());
+    let builder = Locks::builder().url(cluster.url("auto")).watchdog(timeout);
+    let locks = builder.observer(seen.clone()).connect().await.expect("a cluster");
+    let (dead, alive) = apart(&cluster).await;
+    let lost: Guard = locks.mutex(&dead).lock().await.expect("free");
+    let kept: Guard = locks.mutex(&alive).lock().await.expect("free");
+    let server = cluster.primary_of(&dead).await;
+    server.stop();
+    let since = Instant::now();
+    tokio::time::timeout(SOON, lost.lost()).await.expect("the holder is told");
+    assert!(since.elapsed() < 2 * timeout, "told after {:?}", since.elapsed());
+    let at_least = seen.of(&alive).len() + 8;
+    eventually("the other is renewed", || async { seen.of(&alive).len() >= at_least }).await;
+    assert_eq!(kept.state(), State::Held);
+    // A renewal that waits for the dead shard's time-out is late by another third of the watchdog's time-out each time.
+    let times = seen.of(&alive);
+    let gaps = times.windows(2).map(|two| two[1] - two[0]);
+    let mut gaps: Vec<Duration> = gaps.collect();
+    gaps.sort();
+    let median = gaps[gaps.len() / 2];
+    assert!(median < timeout / 2, "renewed every {median:?}");
+    kept.unlock().await.expect("held");
+    server.cont();
+    drop(lost);
+    cluster.healed().await;
+    cluster.assert_clean("").await;
+}

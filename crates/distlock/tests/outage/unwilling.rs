@@ -1,0 +1,61 @@
+//! A server that answers, and may not write.
+
+use distlock::ErrorKind;
+use distlock_testkit::{Flavor, Server, assert_clean};
+
+use crate::{BOUND, LONG, SECOND, SOON, connect, eventually, within};
+
+#[tokio::test]
+async fn a_replica_is_unavailable_and_nothing_is_written() {
+    let primary = Server::redis().await;
+    let port = primary.port().to_string();
+    let link = ["--replicaof", "127.0.0.1", &port, "--repl-diskless-sync-delay", "0"];
+    let replica = Server::builder(Flavor::Redis).args(link).start().await;
+    let locks = connect(&replica.url(), LONG).await;
+    let (single, timed) = tokio::join!(
+        within(BOUND, "try_lock", locks.mutex("readonly-a").try_lock()),
+        within(BOUND, "lock", locks.mutex("readonly-b").lock().wait(SECOND / 2)),
+    );
+    for error in [single.unwrap_err(), timed.unwrap_err()] {
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(error.to_string().contains("READONLY"), "{error}");
+    }
+    assert_clean(&replica, "").await;
+    assert_clean(&primary, "").await;
+    // Promoted, it serves.
+    replica.cli(&["REPLICAOF", "NO", "ONE"]).await;
+    let guard = within(SOON, "lock", locks.mutex("readonly-a").lock()).await.unwrap();
+    guard.unlock().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_wait_beside_somebody_elses_single_try_learns_of_the_outage_too() {
+    let server = Server::redis().await;
+    let locks = connect(&server.url(), LONG).await;
+    server.cli(&["CONFIG", "SET", "min-replicas-to-write", "1"]).await;
+    let mutex = locks.mutex("beside");
+    let (single, timed) = tokio::join!(
+        within(BOUND, "try_lock", mutex.try_lock()),
+        within(BOUND, "lock", mutex.lock().wait(SECOND / 2)),
+    );
+    for error in [single.unwrap_err(), timed.unwrap_err()] {
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_primary_without_enough_replicas_is_unavailable_and_nothing_is_written() {
+    let server = Server::redis().await;
+    let locks = connect(&server.url(), LONG).await;
+    let held = locks.mutex("alone-held").lock().await.unwrap();
+    server.cli(&["CONFIG", "SET", "min-replicas-to-write", "1"]).await;
+    let error = within(BOUND, "try_lock", locks.mutex("alone").try_lock()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(!server.exists("alone").await);
+    let unlocked = within(BOUND, "unlock", held.unlock()).await;
+    assert_eq!(unlocked.unwrap_err().kind(), ErrorKind::Unavailable);
+    server.cli(&["CONFIG", "SET", "min-replicas-to-write", "0"]).await;
+    // The release went on without its caller.
+    eventually("released", async || !server.exists("alone-held").await).await;
+    assert_clean(&server, "alone").await;
+}
