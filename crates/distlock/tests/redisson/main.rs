@@ -8,7 +8,13 @@
 mod exclusive;
 mod fair;
 mod fenced;
+mod golden;
+mod latch;
+mod leased_semaphore;
 mod mutex;
+mod rw;
+mod rw_lives;
+mod semaphore;
 mod spin;
 
 use std::time::Duration;
@@ -93,6 +99,54 @@ with_redisson! {
         a_lease_that_ends_lets_the_other_in
         rust_forces_java_out
         java_forces_rust_out
+    ;
+    rw:
+        readers_of_both_sides_keep_writers_out
+        a_java_writer_keeps_rust_out
+        a_rust_writer_keeps_java_out
+        a_writer_that_leaves_calls_the_readers
+        the_last_reader_that_leaves_calls_the_writer
+        javas_readers_pass_a_rust_writer_that_waits
+        javas_holds_are_counted
+        rusts_holds_are_counted
+        a_writer_may_read_and_stays_alone
+        a_rust_downgrade_calls_javas_readers
+        a_java_downgrade_is_found_out
+    ;
+    rw_lives:
+        whoever_renews_keeps_the_other_out
+        both_watchdogs_keep_one_lock
+        a_lease_that_ends_lets_the_other_in
+        a_readers_short_lease_ends_nobody_elses
+        a_jvm_that_is_killed_is_followed_by_rust
+        a_process_that_is_killed_is_followed_by_java
+        a_reader_outlives_a_jvm_that_is_killed
+        rust_forces_java_out
+        java_forces_rust_out
+    ;
+    semaphore:
+        both_sides_count_the_same_permits
+        each_is_called_by_the_other
+        as_many_get_in_as_there_are_permits
+        what_the_dead_had_stays_out
+    ;
+    leased_semaphore:
+        both_sides_count_the_same_permits
+        ids_are_worth_the_same_on_both_sides
+        each_is_called_by_the_other
+        a_lease_that_ends_lets_the_other_in
+        our_watchdog_keeps_a_permit
+        what_the_dead_had_comes_back
+    ;
+    latch:
+        both_sides_count_the_same
+        the_last_count_calls_everybody
+        timed_waits_end_in_time
+        a_latch_that_is_removed_is_open
+        a_count_that_is_set_anew_is_waited_for
+    ;
+    golden:
+        every_step_leaves_the_same
     ;
 }
 

@@ -5,6 +5,7 @@
 
 mod stress;
 mod wake_up;
+mod wake_up_shared;
 
 use std::future::Future;
 
@@ -44,11 +45,18 @@ macro_rules! suites {
 with_redisson! {
     stress:
         nobody_meets_in_any_kind
+        no_more_meet_than_may
     ;
     wake_up:
         mutex
         fair
         fenced
+    ;
+    wake_up_shared:
+        rw
+        semaphore
+        leased_semaphore
+        latch
     ;
 }
 
