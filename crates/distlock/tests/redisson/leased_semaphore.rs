@@ -9,7 +9,7 @@ use distlock_testkit::{Pair, worker};
 use tokio::time::timeout;
 
 use crate::semaphore::channel;
-use crate::{HOUR, ms, secs};
+use crate::{HOUR, IN_VAIN, ms, secs};
 
 /// Both sides see so many permits left, and so many out.
 async fn both_see(java: &LeasedPermits, rust: &LeasedSemaphore, left: i64, out: i64) {
@@ -38,7 +38,7 @@ pub(super) async fn both_sides_count_the_same_permits(pair: Pair) {
     let mine = rust.acquire(2).lease(HOUR).await.expect("there are three");
     both_see(&java, &rust, 1, 4).await;
     assert!(java.try_acquire(2, ms(0), Some(HOUR)).await.ids.is_empty());
-    assert!(java.try_acquire(2, ms(100), None).await.ids.is_empty());
+    assert!(java.try_acquire(2, IN_VAIN, None).await.ids.is_empty());
     assert!(rust.try_acquire(2).wait(ms(100)).await.expect("the server answers").is_none());
     both_see(&java, &rust, 1, 4).await;
     mine.unlock().await.expect("they were held");
@@ -121,7 +121,10 @@ pub(super) async fn ids_are_worth_the_same_on_both_sides(pair: Pair) {
     // All or none: one that is not out keeps the others out.
     let theirs = java.acquire(2, Some(HOUR)).await.ids;
     let mixed = [theirs.clone(), one_more(&theirs)].concat();
-    assert_eq!(java.try_release(&mixed).await, 0);
+    if pair.version() != Version::Older3 {
+        // That one gives back what is out.
+        assert_eq!(java.try_release(&mixed).await, 0);
+    }
     let refused = rust.release(&ours(&mixed)).await.expect_err("one is unknown");
     assert_eq!(refused.kind(), ErrorKind::NotHeld);
     both_see(&java, &rust, 2, 2).await;

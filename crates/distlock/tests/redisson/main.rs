@@ -158,6 +158,10 @@ const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
+/// How long Java waits where it waits in vain. Redisson leaves its subscription behind if the wait ends while it subscribes, which
+/// on a busy machine takes more than a moment.
+const IN_VAIN: Duration = secs(2);
+
 /// Longer than any test: whoever gets in while it lasts was called.
 const HOUR: Duration = secs(3600);
 

@@ -7,7 +7,7 @@ use distlock_testkit::peer::{Kind, Thread};
 use distlock_testkit::suites::eventually;
 use tokio::time::timeout;
 
-use crate::{HOUR, gone, ms, secs};
+use crate::{HOUR, IN_VAIN, gone, ms, secs};
 
 /// What Java throws when a thread unlocks what it does not hold.
 pub(super) const NOT_THE_OWNER: &str = "IllegalMonitorStateException";
@@ -55,7 +55,7 @@ pub(super) async fn readers_of_both_sides_keep_writers_out(pair: Pair) {
     let ours = ours.expect("readers share");
     assert_eq!(java_may(&other, &name).await, (true, false));
     assert!(lock.try_write().wait(ms(100)).await.expect("the server answers").is_none());
-    assert!(other.try_lock(Kind::Write, &name, ms(100), None).await.is_none());
+    assert!(other.try_lock(Kind::Write, &name, IN_VAIN, None).await.is_none());
     let mut inside = lock.inspect().await.expect("the server answers").holders;
     inside.sort_by(|a, b| a.owner.cmp(&b.owner));
     let mut expected = [theirs.owner.clone(), ours.owner().to_string()];
@@ -109,7 +109,7 @@ pub(super) async fn a_rust_writer_keeps_java_out(pair: Pair) {
     let guard = lock.write().lease(HOUR).await.expect("it is free");
     for half in [Kind::Read, Kind::Write] {
         for (wait, lease) in
-            [(ms(0), None), (ms(0), Some(HOUR)), (ms(100), None), (ms(100), Some(HOUR))]
+            [(ms(0), None), (ms(0), Some(HOUR)), (IN_VAIN, None), (IN_VAIN, Some(HOUR))]
         {
             assert!(java.try_lock(half, &name, wait, lease).await.is_none(), "two are inside");
         }

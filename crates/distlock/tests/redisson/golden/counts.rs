@@ -4,9 +4,9 @@ use distlock_testkit::peer::Version;
 use tokio::time::timeout;
 
 use super::Known::{Left, Times};
-use super::{JAVAS_WAIT, LEASE, LONGER, Twins};
+use super::{LEASE, LONGER, Twins};
 use crate::semaphore::channel;
-use crate::{ms, secs};
+use crate::{IN_VAIN, ms, secs};
 
 /// Permits without an owner.
 pub(super) async fn semaphore(twins: &mut Twins) {
@@ -20,7 +20,7 @@ pub(super) async fn semaphore(twins: &mut Twins) {
     a.acquire(2).await;
     let two = lock.acquire(2).await.expect("there are five");
     twins.same("two are taken").await;
-    assert!(!b.try_acquire(4, ms(0)).await && !b.try_acquire(4, JAVAS_WAIT).await);
+    assert!(!b.try_acquire(4, ms(0)).await && !b.try_acquire(4, IN_VAIN).await);
     let busy = elsewhere.try_acquire(4).wait(ms(50)).await.expect("the server answers");
     assert!(busy.is_none());
     twins.same("four are refused").await;
@@ -76,7 +76,7 @@ pub(super) async fn leased_semaphore(twins: &mut Twins) {
     let one = lock.acquire(1).lease(LONGER).await.expect("there are three");
     twins.same("one more is taken").await;
     assert!(b.try_acquire(3, ms(0), Some(LEASE)).await.ids.is_empty());
-    assert!(b.try_acquire(3, JAVAS_WAIT, None).await.ids.is_empty());
+    assert!(b.try_acquire(3, IN_VAIN, None).await.ids.is_empty());
     let busy = elsewhere.try_acquire(3).wait(ms(50)).await.expect("the server answers");
     assert!(busy.is_none());
     twins.same("three are refused").await;

@@ -4,8 +4,8 @@ use distlock_testkit::peer::Kind;
 use tokio::time::timeout;
 
 use super::Known::{Left, Life};
-use super::{JAVAS_WAIT, Known, LEASE, LONGER, Twins};
-use crate::{ms, secs};
+use super::{Known, LEASE, LONGER, Twins};
+use crate::{IN_VAIN, ms, secs};
 
 const NEVER_SHORTENS: &str = "Redisson's re-entry sets the newest lease, ours the longest";
 const LEVEL: &str = "Redisson's release of one level sets the lease that the Java object knows of, here the watchdog's; ours lets it be";
@@ -24,7 +24,7 @@ macro_rules! exclusive {
         $twins.same("first acquisition").await;
 
         assert!(b.try_lock($java, &theirs, ms(0), None).await.is_none());
-        assert!(b.try_lock($java, &theirs, JAVAS_WAIT, Some(LEASE)).await.is_none());
+        assert!(b.try_lock($java, &theirs, IN_VAIN, Some(LEASE)).await.is_none());
         assert!(elsewhere.try_lock().owner(&other).await.expect("the server answers").is_none());
         let wait = elsewhere.try_lock().wait(ms(50)).owner(&other).await;
         assert!(wait.expect("the server answers").is_none());

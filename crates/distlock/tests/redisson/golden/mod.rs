@@ -24,9 +24,6 @@ const LONGER: Duration = Duration::from_secs(2000);
 /// How long what is on its way may take: Redisson removes its notes later, and both unsubscribe in the background.
 const SETTLE: Duration = Duration::from_secs(5);
 
-/// How long a Java thread waits in vain. One whose wait ends while it subscribes leaves its subscription behind.
-const JAVAS_WAIT: Duration = Duration::from_secs(1);
-
 /// What may differ in a step.
 #[derive(Clone, Copy)]
 enum Known {
