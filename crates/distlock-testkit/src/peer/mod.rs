@@ -27,7 +27,7 @@ use crate::Server;
 use crate::process::{Worker, foreign};
 
 pub use counts::{Latch, LeasedPermits, Semaphore};
-pub use pair::{Pair, pair};
+pub use pair::{Pair, Site, pair};
 pub use pending::{Pending, Thrown};
 pub use thread::{Entry, Kind, Spell, Thread};
 

@@ -1,5 +1,6 @@
-//! Redisson and distlock on one server.
+//! Redisson and distlock on one server, or on one cluster.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
@@ -10,22 +11,36 @@ use tokio::sync::{Mutex, OnceCell};
 
 use super::{Peer, Thread, Version};
 use crate::suites::eventually;
-use crate::{Flavor, Server};
+use crate::{Cluster, Flavor, Server};
 
 /// The watchdog's timeout of both sides: short enough to wait for, long enough for a busy machine.
 const WATCHDOG: Duration = Duration::from_secs(3);
 
-/// Redisson and distlock on one server, for one test, with names of its own.
+/// Where they meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Site {
+    /// One Redis.
+    One,
+    /// A cluster of three primaries. Redis 7 has sharded channels, which both sides take then; Redis 6.2 has none.
+    Cluster(Flavor),
+}
+
+/// Redisson and distlock on one server, or on one cluster, for one test, with names of its own.
 #[derive(Clone, Debug)]
 pub struct Pair {
     shared: Arc<Shared>,
     prefix: String,
+    /// The server that has the name `k` of this test.
+    server: Arc<Server>,
 }
 
 /// What tests of one version have in common: a server and a JVM take time to start.
 #[derive(Debug)]
 struct Shared {
-    server: Server,
+    site: Site,
+    cluster: Option<Cluster>,
+    /// The one server; beside a cluster, one for histories.
+    server: Arc<Server>,
     watchdog: Duration,
     peer: Arc<Peer>,
     second: OnceCell<Arc<Peer>>,
@@ -33,8 +48,12 @@ struct Shared {
 
 /// Runs a test with a Redisson of that version on a server of theirs, and sees that nothing is left behind. Says so where
 /// that Redisson is not installed.
-pub async fn pair<F: Future<Output = ()>>(version: Version, test: impl FnOnce(Pair) -> F) {
-    let Some(pair) = Pair::of(version).await else { return };
+pub async fn pair<F: Future<Output = ()>>(
+    version: Version,
+    site: Site,
+    test: impl FnOnce(Pair) -> F,
+) {
+    let Some(pair) = Pair::at(version, site).await else { return };
     test(pair.clone()).await;
     pair.assert_clean().await;
 }
@@ -43,16 +62,20 @@ impl Pair {
     /// The pair with that Redisson; `None`, and a line on the test's output, if it is not installed.
     ///
     /// Server and JVM are shared by the tests of a process that run at the same time.
-    pub async fn of(version: Version) -> Option<Pair> {
-        Pair::with_watchdog(version, WATCHDOG).await
+    pub async fn at(version: Version, site: Site) -> Option<Pair> {
+        Pair::with_watchdog(version, site, WATCHDOG).await
     }
 
-    /// [`of`](Pair::of) with a watchdog's timeout other than 3 s.
-    pub async fn with_watchdog(version: Version, timeout: Duration) -> Option<Pair> {
+    /// [`at`](Pair::at) with a watchdog's timeout other than 3 s.
+    pub async fn with_watchdog(version: Version, site: Site, timeout: Duration) -> Option<Pair> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let shared = shared(version, timeout).await?;
+        let shared = shared(version, site, timeout).await?;
         let prefix = format!("i{}:", NEXT.fetch_add(1, Ordering::Relaxed));
-        Some(Pair { shared, prefix })
+        let server = match &shared.cluster {
+            Some(cluster) => cluster.primary_of(&format!("{prefix}k")).await,
+            None => shared.server.clone(),
+        };
+        Some(Pair { shared, prefix, server })
     }
 
     /// A name that no other test uses.
@@ -60,9 +83,51 @@ impl Pair {
         format!("{}{name}", self.prefix)
     }
 
-    /// The server. Others use it too.
+    /// The server; of a cluster the one that has the name `k`. Others use it too.
     pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// The server that has a name.
+    pub async fn server_of(&self, name: &str) -> Arc<Server> {
+        match &self.shared.cluster {
+            Some(cluster) => cluster.primary_of(name).await,
+            None => self.server.clone(),
+        }
+    }
+
+    /// A plain server, for what is not about locks.
+    pub fn place(&self) -> &Server {
         &self.shared.server
+    }
+
+    /// The URL for the library.
+    pub fn url(&self) -> String {
+        self.shared.url()
+    }
+
+    /// A hash, sorted by field; empty when there is none.
+    pub async fn hgetall(&self, key: &str) -> BTreeMap<String, String> {
+        self.server_of(key).await.hgetall(key).await
+    }
+
+    /// Whether there is such a key.
+    pub async fn exists(&self, key: &str) -> bool {
+        self.server_of(key).await.exists(key).await
+    }
+
+    /// What is left of a key's time in milliseconds; −1 for ever, −2 no such key.
+    pub async fn pttl(&self, key: &str) -> i64 {
+        self.server_of(key).await.pttl(key).await
+    }
+
+    /// The channels somebody is subscribed to, on any server.
+    pub async fn channels(&self) -> Vec<String> {
+        let mut channels = Vec::new();
+        for node in self.shared.nodes() {
+            channels.extend(node.pubsub_channels().await);
+        }
+        channels
     }
 
     /// The JVM. Others use it too.
@@ -90,14 +155,13 @@ impl Pair {
     /// # Panics
     /// When it does not come up.
     pub async fn own_peer(&self) -> Arc<Peer> {
-        let peer = Peer::builder(self.version()).address(self.server().addr());
-        let peer = peer.watchdog(self.shared.watchdog);
-        Arc::new(peer.start().await.expect("the other one was installed"))
+        let peer = self.shared.builder(self.version()).start().await;
+        Arc::new(peer.expect("the other one was installed"))
     }
 
     /// Options for one more `Locks` on the server.
     pub fn builder(&self) -> Builder {
-        Locks::builder().url(self.server().url())
+        Locks::builder().url(self.url())
     }
 
     /// One more `Locks` on the server: as good as another process. The watchdog's timeout is the same as Java's.
@@ -123,8 +187,16 @@ impl Pair {
     /// When they are not within 10 s.
     pub async fn listening(&self, channel: &str, n: u64) {
         let there = || async {
-            let count: (String, u64) = self.server().ask(&["PUBSUB", "NUMSUB", channel]).await;
-            count.1 == n
+            let mut listening = 0;
+            for node in self.shared.nodes() {
+                for how in ["NUMSUB", "SHARDNUMSUB"] {
+                    // Redis 6.2 has no shard channels; others refuse those of another server's slots.
+                    let count = node.try_cli(&["PUBSUB", how, channel]).await;
+                    let count = count.and_then(|count| Ok(redis::from_redis_value(count)?));
+                    listening += count.map_or(0, |(_, count): (String, u64)| count);
+                }
+            }
+            listening == n
         };
         eventually(&format!("{n} listen to {channel}"), there).await;
     }
@@ -141,7 +213,7 @@ impl Pair {
     /// The owners in the queue of a fair lock, the next one first.
     pub async fn queue(&self, name: &str) -> Vec<String> {
         let key = format!("redisson_lock_queue:{{{name}}}");
-        self.server().ask(&["LRANGE", &key, "0", "-1"]).await
+        self.server_of(name).await.ask(&["LRANGE", &key, "0", "-1"]).await
     }
 
     /// Waits until nothing of this test is left on the server: no key and no subscription.
@@ -154,9 +226,12 @@ impl Pair {
     pub async fn assert_clean(&self) {
         let passed_over = ["redisson_unlock_latch:", "redisson_lock_token:"];
         let left = || async {
-            let mut left = self.server().keys(&format!("*{}*", self.prefix)).await;
+            let mut left = Vec::new();
+            for node in self.shared.nodes() {
+                left.extend(node.keys(&format!("*{}*", self.prefix)).await);
+            }
             left.retain(|key| !passed_over.iter().any(|prefix| key.starts_with(prefix)));
-            let channels = self.server().pubsub_channels().await;
+            let channels = self.channels().await;
             left.extend(channels.into_iter().filter(|channel| channel.contains(&self.prefix)));
             left
         };
@@ -172,22 +247,64 @@ impl Pair {
     }
 }
 
-/// The server and the JVM of that version which tests share; started for the first of them, stopped after the last.
-async fn shared(version: Version, watchdog: Duration) -> Option<Arc<Shared>> {
+impl Shared {
+    fn url(&self) -> String {
+        match &self.cluster {
+            Some(cluster) => cluster.url("auto"),
+            None => self.server.url(),
+        }
+    }
+
+    /// Where locks are.
+    fn nodes(&self) -> &[Arc<Server>] {
+        match &self.cluster {
+            Some(cluster) => cluster.nodes(),
+            None => std::slice::from_ref(&self.server),
+        }
+    }
+
+    fn builder(&self, version: Version) -> super::Builder {
+        builder(version, self.cluster.as_ref(), &self.server).watchdog(self.watchdog)
+    }
+}
+
+/// A JVM on the cluster, if there is one, or else on the server.
+fn builder(version: Version, cluster: Option<&Cluster>, server: &Server) -> super::Builder {
+    let builder = Peer::builder(version).place(server.addr());
+    match cluster {
+        Some(cluster) => {
+            let nodes = cluster.nodes().iter();
+            nodes.fold(builder.cluster(), |builder, node| builder.address(node.addr()))
+        }
+        None => builder.address(server.addr()),
+    }
+}
+
+/// The server or cluster and the JVM of that version which tests share; started for the first of them, stopped after the last.
+async fn shared(version: Version, site: Site, watchdog: Duration) -> Option<Arc<Shared>> {
     static SHARED: Mutex<Vec<Weak<Shared>>> = Mutex::const_new(Vec::new());
     let mut all = SHARED.lock().await;
     all.retain(|shared| shared.strong_count() > 0);
-    let is_meant =
-        |shared: &Arc<Shared>| shared.peer.version() == version && shared.watchdog == watchdog;
+    let is_meant = |shared: &Arc<Shared>| {
+        (shared.peer.version(), shared.site, shared.watchdog) == (version, site, watchdog)
+    };
     if let Some(shared) = all.iter().filter_map(Weak::upgrade).find(is_meant) {
         return Some(shared);
     }
     // Asked first: a test that is skipped starts no server.
     version.dir()?;
-    let server = Server::builder(Flavor::Redis).start().await;
-    let peer = Peer::builder(version).address(server.addr()).watchdog(watchdog).start().await?;
+    let cluster = match site {
+        Site::One => None,
+        Site::Cluster(flavor) if flavor.program().is_none() => {
+            eprintln!("SKIPPED: no server for {flavor:?}");
+            return None;
+        }
+        Site::Cluster(flavor) => Some(Cluster::builder(flavor).start().await),
+    };
+    let server = Arc::new(Server::builder(Flavor::Redis).start().await);
+    let peer = builder(version, cluster.as_ref(), &server).watchdog(watchdog).start().await?;
     let (peer, second) = (Arc::new(peer), OnceCell::new());
-    let shared = Arc::new(Shared { server, watchdog, peer, second });
+    let shared = Arc::new(Shared { site, cluster, server, watchdog, peer, second });
     all.push(Arc::downgrade(&shared));
     Some(shared)
 }

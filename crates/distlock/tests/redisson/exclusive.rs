@@ -8,7 +8,7 @@ macro_rules! exclusive_beside_java {
         use distlock_testkit::peer::Kind;
         use tokio::time::timeout;
 
-        use crate::{HOUR, Line, ms, secs};
+        use crate::{HOUR, IN_VAIN, Line, ms, secs};
 
         const JAVA: Kind = $java;
         const LINE: Line = $line;
@@ -41,7 +41,7 @@ macro_rules! exclusive_beside_java {
             let (java, name) = (pair.java("a"), pair.name("k"));
             let lock = pair.rust().await.$kind(&name);
             let guard = lock.lock().lease(HOUR).await.expect("it is free");
-            for wait in [ms(0), ms(100)] {
+            for wait in [ms(0), IN_VAIN] {
                 for lease in [None, Some(HOUR)] {
                     let got = java.try_lock(JAVA, &name, wait, lease).await;
                     assert!(got.is_none(), "two are inside");
@@ -116,7 +116,7 @@ macro_rules! exclusive_beside_java {
             for depth in 1..=3 {
                 let guard = lock.lock().owner(&me).lease(HOUR).await.expect("it is mine");
                 guards.push(guard);
-                let hash = pair.server().hgetall(&name).await;
+                let hash = pair.hgetall(&name).await;
                 assert_eq!(hash.get(&me.to_string()), Some(&depth.to_string()));
                 assert_eq!(lock.hold_count(&me).await.expect("the server answers"), depth);
             }

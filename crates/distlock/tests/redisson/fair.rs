@@ -121,7 +121,7 @@ pub(super) async fn a_wait_of_javas_that_runs_out_leaves_the_others_in_line(pair
         for place in 0..4 {
             if place == impatient_at {
                 let before = pair.queue(&name).await.len();
-                impatient = Some(threads[3].try_lock(JAVA, &name, ms(1000), Some(HOUR)));
+                impatient = Some(threads[3].try_lock(JAVA, &name, IN_VAIN, Some(HOUR)));
                 pair.queued(&name, before + 1).await;
             }
             line.push(match place % 2 {
@@ -181,7 +181,7 @@ pub(super) async fn a_dead_waiter_of_javas_costs_seconds(pair: Pair) {
     drop((first, second));
     // The server has noticed.
     let listening = || async {
-        let channels = pair.server().pubsub_channels().await;
+        let channels = pair.channels().await;
         channels.iter().filter(|channel| channel.contains(&name)).count() == 3
     };
     distlock_testkit::suites::eventually("the dead no longer listen", listening).await;
@@ -194,7 +194,7 @@ pub(super) async fn a_dead_waiter_of_ours_costs_seconds(pair: Pair) {
     let name = pair.name("k");
     let mut doomed = worker("worker").start().await;
     doomed.wait_for("ready").await;
-    doomed.ask(&format!("connect {} 3000", pair.server().url())).await;
+    doomed.ask(&format!("connect {} 3000", pair.url())).await;
     let locks = pair.rust().await;
     let guard = locks.fair(&name).lock().lease(HOUR).await.expect("it is free");
     doomed.send(&format!("fair {name}"));
@@ -206,7 +206,7 @@ pub(super) async fn a_dead_waiter_of_ours_costs_seconds(pair: Pair) {
     ];
     doomed.kill();
     let listening = || async {
-        let channels = pair.server().pubsub_channels().await;
+        let channels = pair.channels().await;
         channels.iter().filter(|channel| channel.contains(&name)).count() == 3
     };
     distlock_testkit::suites::eventually("the dead no longer listen", listening).await;

@@ -1,5 +1,5 @@
-//! distlock and Java's Redisson on the same names of one server: every shared kind, in both directions, with three versions of
-//! Redisson.
+//! distlock and Java's Redisson on the same names of one server, or one cluster: every shared kind, in both directions, with three
+//! versions of Redisson.
 //!
 //! Tests are called `VERSION::kind::promise`; a promise is an async function in the file of its kind, and gets a [`Pair`] with names,
 //! Java threads and `Locks` of its own. It must leave nothing behind. One JVM per version serves all of them.
@@ -8,8 +8,14 @@
 mod exclusive;
 mod fair;
 mod fenced;
+mod golden;
+mod latch;
+mod leased_semaphore;
 mod multi;
 mod mutex;
+mod rw;
+mod rw_lives;
+mod semaphore;
 mod spin;
 
 use std::time::Duration;
@@ -17,20 +23,43 @@ use std::time::Duration;
 use distlock_testkit::Pair;
 use distlock_testkit::suites::eventually;
 
-/// Has each version of Redisson keep these promises.
+/// Has one version of Redisson keep these promises at one site.
+macro_rules! beside {
+    ($module:ident, $version:ident, $site:expr; $($kinds:tt)*) => {
+        mod $module {
+            use distlock_testkit::peer::{Site, Version};
+
+            const VERSION: Version = Version::$version;
+            const SITE: Site = $site;
+            kinds! { $($kinds)* }
+        }
+    };
+}
+
+/// Each version, on one server.
 macro_rules! with_redisson {
     ($($kinds:tt)*) => {
-        mod redisson_3_27 {
-            use distlock_testkit::peer::Version::Older3 as VERSION;
-            kinds! { $($kinds)* }
+        beside! { redisson_3_27, Older3, Site::One; $($kinds)* }
+        beside! { redisson_3_52, Last3, Site::One; $($kinds)* }
+        beside! { redisson_4, Newest, Site::One; $($kinds)* }
+    };
+}
+
+/// The later ones on a cluster with sharded channels, and the newest on one that has none.
+macro_rules! with_redisson_on_a_cluster {
+    ($($kinds:tt)*) => {
+        #[cfg(feature = "cluster")]
+        beside! {
+            redisson_3_52_cluster, Last3, Site::Cluster(distlock_testkit::Flavor::Redis); $($kinds)*
         }
-        mod redisson_3_52 {
-            use distlock_testkit::peer::Version::Last3 as VERSION;
-            kinds! { $($kinds)* }
+        #[cfg(feature = "cluster")]
+        beside! {
+            redisson_4_cluster, Newest, Site::Cluster(distlock_testkit::Flavor::Redis); $($kinds)*
         }
-        mod redisson_4 {
-            use distlock_testkit::peer::Version::Newest as VERSION;
-            kinds! { $($kinds)* }
+        #[cfg(feature = "cluster")]
+        beside! {
+            redisson_4_cluster_classic, Newest, Site::Cluster(distlock_testkit::Flavor::Redis62);
+            $($kinds)*
         }
     };
 }
@@ -40,7 +69,8 @@ macro_rules! kinds {
         $(mod $kind {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $promise() {
-                distlock_testkit::peer::pair(super::VERSION, crate::$kind::$promise).await;
+                let promise = crate::$kind::$promise;
+                distlock_testkit::peer::pair(super::VERSION, super::SITE, promise).await;
             })*
         })*
     };
@@ -116,6 +146,112 @@ with_redisson! {
         java_forces_one_member_out
         a_jvm_that_is_killed_is_followed_by_rust
     ;
+    rw:
+        readers_of_both_sides_keep_writers_out
+        a_java_writer_keeps_rust_out
+        a_rust_writer_keeps_java_out
+        a_writer_that_leaves_calls_the_readers
+        the_last_reader_that_leaves_calls_the_writer
+        javas_readers_pass_a_rust_writer_that_waits
+        javas_holds_are_counted
+        rusts_holds_are_counted
+        a_writer_may_read_and_stays_alone
+        a_rust_downgrade_calls_javas_readers
+        a_java_downgrade_is_found_out
+    ;
+    rw_lives:
+        whoever_renews_keeps_the_other_out
+        both_watchdogs_keep_one_lock
+        a_lease_that_ends_lets_the_other_in
+        a_readers_short_lease_ends_nobody_elses
+        a_jvm_that_is_killed_is_followed_by_rust
+        a_process_that_is_killed_is_followed_by_java
+        a_reader_outlives_a_jvm_that_is_killed
+        rust_forces_java_out
+        java_forces_rust_out
+    ;
+    semaphore:
+        both_sides_count_the_same_permits
+        each_is_called_by_the_other
+        as_many_get_in_as_there_are_permits
+        what_the_dead_had_stays_out
+    ;
+    leased_semaphore:
+        both_sides_count_the_same_permits
+        ids_are_worth_the_same_on_both_sides
+        each_is_called_by_the_other
+        a_lease_that_ends_lets_the_other_in
+        our_watchdog_keeps_a_permit
+        what_the_dead_had_comes_back
+    ;
+    latch:
+        both_sides_count_the_same
+        the_last_count_calls_everybody
+        timed_waits_end_in_time
+        a_latch_that_is_removed_is_open
+        a_count_that_is_set_anew_is_waited_for
+    ;
+    golden:
+        every_step_leaves_the_same
+    ;
+}
+
+with_redisson_on_a_cluster! {
+    mutex:
+        java_keeps_rust_out
+        rust_keeps_java_out
+        each_gets_in_when_the_other_leaves
+        rusts_holds_are_counted
+        whoever_renews_keeps_the_other_out
+        a_lease_that_ends_lets_the_other_in
+        rust_forces_java_out
+        java_forces_rust_out
+        a_jvm_that_is_killed_is_followed_by_rust
+        everybody_in_line_gets_in
+    ;
+    fair:
+        java_keeps_rust_out
+        rust_keeps_java_out
+        each_gets_in_when_the_other_leaves
+        a_mixed_queue_keeps_its_order
+        a_wait_of_javas_that_runs_out_leaves_the_others_in_line
+        a_dead_waiter_of_ours_costs_seconds
+    ;
+    fenced:
+        rust_keeps_java_out
+        each_gets_in_when_the_other_leaves
+        tokens_grow_across_both
+    ;
+    spin:
+        rust_keeps_java_out
+        each_gets_in_when_the_other_leaves
+    ;
+    multi:
+        java_keeps_rust_out
+        rust_keeps_java_out
+        each_gets_in_when_the_other_leaves
+    ;
+    rw:
+        readers_of_both_sides_keep_writers_out
+        a_writer_that_leaves_calls_the_readers
+        the_last_reader_that_leaves_calls_the_writer
+        a_rust_downgrade_calls_javas_readers
+    ;
+    rw_lives:
+        both_watchdogs_keep_one_lock
+    ;
+    semaphore:
+        both_sides_count_the_same_permits
+        each_is_called_by_the_other
+    ;
+    leased_semaphore:
+        both_sides_count_the_same_permits
+        each_is_called_by_the_other
+    ;
+    latch:
+        both_sides_count_the_same
+        the_last_count_calls_everybody
+    ;
 }
 
 const fn ms(n: u64) -> Duration {
@@ -125,6 +261,10 @@ const fn ms(n: u64) -> Duration {
 const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
+
+/// How long Java waits where it waits in vain. Redisson leaves its subscription behind if the wait ends while it subscribes, which
+/// on a busy machine takes more than a moment.
+const IN_VAIN: Duration = secs(2);
 
 /// Longer than any test: whoever gets in while it lasts was called.
 const HOUR: Duration = secs(3600);
@@ -153,5 +293,5 @@ impl Line {
 
 /// Waits until a lock is free.
 async fn gone(pair: &Pair, name: &str) {
-    eventually("the lock is free", || async { !pair.server().exists(name).await }).await;
+    eventually("the lock is free", || async { !pair.exists(name).await }).await;
 }

@@ -5,7 +5,7 @@ use distlock_testkit::Pair;
 use distlock_testkit::peer::Kind;
 use tokio::time::timeout;
 
-use crate::{HOUR, gone, ms, secs};
+use crate::{HOUR, IN_VAIN, gone, ms, secs};
 
 const JAVA: Kind = Kind::Multi;
 
@@ -51,12 +51,12 @@ pub(super) async fn rust_keeps_java_out(pair: Pair) {
     let (java, (names, javas)) = (pair.java("a"), names(&pair));
     let locks = pair.rust().await;
     let both = locks.multi(&names).lock().lease(HOUR).await.expect("they are free");
-    for wait in [ms(0), ms(100)] {
+    for wait in [ms(0), IN_VAIN] {
         assert!(java.try_lock(JAVA, &javas, wait, Some(HOUR)).await.is_none(), "two are inside");
     }
     for name in &names {
         assert!(java.try_lock(Kind::Plain, name, ms(0), None).await.is_none(), "two are inside");
-        let hash = pair.server().hgetall(name).await;
+        let hash = pair.hgetall(name).await;
         assert_eq!(hash.get(&both.owner().to_string()).map(String::as_str), Some("1"));
     }
     assert!(!java.is_held(JAVA, &javas).await);
@@ -64,7 +64,7 @@ pub(super) async fn rust_keeps_java_out(pair: Pair) {
 
     for (busy, free) in [(0, 1), (1, 0)] {
         let one = locks.mutex(&names[busy]).lock().lease(HOUR).await.expect("it is free");
-        assert!(java.try_lock(JAVA, &javas, ms(100), Some(HOUR)).await.is_none());
+        assert!(java.try_lock(JAVA, &javas, IN_VAIN, Some(HOUR)).await.is_none());
         gone(&pair, &names[free]).await;
         one.unlock().await.expect("it was held");
     }
@@ -87,7 +87,7 @@ pub(super) async fn each_gets_in_when_the_other_leaves(pair: Pair) {
 
         let waiter = tokio::spawn(multi.lock().lease(HOUR).into_future());
         let listens = || async {
-            let channels = pair.server().pubsub_channels().await;
+            let channels = pair.channels().await;
             channels.iter().any(|channel| names.iter().any(|name| channel.contains(name)))
         };
         distlock_testkit::suites::eventually("Rust waits", listens).await;
@@ -112,7 +112,7 @@ pub(super) async fn whoever_renews_keeps_the_other_out(pair: Pair) {
     assert!(got.expect("the server answers").is_none(), "two are inside");
     assert!(late.await.is_none(), "two are inside");
     for name in javas.iter().chain(&rusts) {
-        assert!(pair.server().exists(name).await, "{name} was lost");
+        assert!(pair.exists(name).await, "{name} was lost");
     }
     assert!(!both.is_lost());
     both.unlock().await.expect("they were held");

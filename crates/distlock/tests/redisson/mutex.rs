@@ -19,7 +19,7 @@ pub(super) async fn a_jvm_that_is_killed_is_followed_by_rust(pair: Pair) {
     pair.waiting(&name, 2).await;
     doomed.kill();
     assert_eq!(waiter.result().await.expect_err("it is dead").class, "Gone");
-    let left = pair.server().hgetall(&name).await;
+    let left = pair.hgetall(&name).await;
     assert!(left.contains_key(&held.owner), "{left:?}");
     assert!(!next.is_finished(), "it got in before the lease was over");
     let guard = next.await.expect("no panic").expect("the lease ends");
@@ -31,14 +31,14 @@ pub(super) async fn a_process_that_is_killed_is_followed_by_java(pair: Pair) {
     let (java, name) = (pair.java("a"), pair.name("k"));
     let mut doomed = worker("worker").start().await;
     doomed.wait_for("ready").await;
-    let connected = doomed.ask(&format!("connect {} 3000", pair.server().url())).await;
+    let connected = doomed.ask(&format!("connect {} 3000", pair.url())).await;
     assert_eq!(connected, "connected");
     let held = doomed.ask(&format!("lock {name}")).await;
     let owner = held.strip_prefix("locked ").expect("it is free").to_owned();
     let mut next = java.lock_for(JAVA, &name, HOUR);
     pair.waiting(&name, 1).await;
     doomed.kill();
-    let left = pair.server().hgetall(&name).await;
+    let left = pair.hgetall(&name).await;
     assert!(left.contains_key(&owner), "{left:?}");
     assert!(!next.is_done(), "it got in before the lease was over");
     next.within(secs(10)).await;

@@ -5,28 +5,49 @@
 
 mod stress;
 mod wake_up;
+mod wake_up_shared;
 
 use std::future::Future;
 use std::time::Duration;
 
 use distlock_testkit::Pair;
-use distlock_testkit::peer::Version;
+use distlock_testkit::peer::{Site, Version};
 use tokio::sync::Mutex;
 
-/// Has each version of Redisson keep these promises.
+/// Has one version of Redisson keep these promises at one site.
+macro_rules! beside {
+    ($module:ident, $version:ident, $site:expr; $($suites:tt)*) => {
+        mod $module {
+            use distlock_testkit::peer::{Site, Version};
+
+            const VERSION: Version = Version::$version;
+            const SITE: Site = $site;
+            suites! { $($suites)* }
+        }
+    };
+}
+
+/// Each version, on one server.
 macro_rules! with_redisson {
     ($($suites:tt)*) => {
-        mod redisson_3_27 {
-            use distlock_testkit::peer::Version::Older3 as VERSION;
-            suites! { $($suites)* }
+        beside! { redisson_3_27, Older3, Site::One; $($suites)* }
+        beside! { redisson_3_52, Last3, Site::One; $($suites)* }
+        beside! { redisson_4, Newest, Site::One; $($suites)* }
+    };
+}
+
+/// The later ones, on a cluster with sharded channels.
+macro_rules! with_redisson_on_a_cluster {
+    ($($suites:tt)*) => {
+        #[cfg(feature = "cluster")]
+        beside! {
+            redisson_3_52_cluster, Last3, Site::Cluster(distlock_testkit::Flavor::Redis);
+            $($suites)*
         }
-        mod redisson_3_52 {
-            use distlock_testkit::peer::Version::Last3 as VERSION;
-            suites! { $($suites)* }
-        }
-        mod redisson_4 {
-            use distlock_testkit::peer::Version::Newest as VERSION;
-            suites! { $($suites)* }
+        #[cfg(feature = "cluster")]
+        beside! {
+            redisson_4_cluster, Newest, Site::Cluster(distlock_testkit::Flavor::Redis);
+            $($suites)*
         }
     };
 }
@@ -36,7 +57,7 @@ macro_rules! suites {
         $(mod $suite {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $promise() {
-                crate::alone(super::VERSION, crate::$suite::$promise).await;
+                crate::alone(super::VERSION, super::SITE, crate::$suite::$promise).await;
             })*
         })*
     };
@@ -49,19 +70,49 @@ with_redisson! {
         fenced
         spin
         multi
+        rw
+        semaphore
+        leased_semaphore
     ;
     wake_up:
         mutex
         fair
         fenced
     ;
+    wake_up_shared:
+        rw
+        semaphore
+        leased_semaphore
+        latch
+    ;
+}
+
+with_redisson_on_a_cluster! {
+    stress:
+        mutex
+        fair
+        multi
+        rw
+        semaphore
+    ;
+    wake_up:
+        mutex
+        fair
+        fenced
+    ;
+    wake_up_shared:
+        rw
+        semaphore
+        latch
+    ;
 }
 
 /// Runs a test while no other one runs.
-async fn alone<F: Future<Output = ()>>(version: Version, test: impl FnOnce(Pair) -> F) {
+async fn alone<F: Future<Output = ()>>(version: Version, site: Site, test: impl FnOnce(Pair) -> F) {
     static ALONE: Mutex<()> = Mutex::const_new(());
     // Before its turn: a JVM that the next test wants too is not stopped in between. With a watchdog that no load can starve.
-    let Some(pair) = Pair::with_watchdog(version, Duration::from_secs(30)).await else { return };
+    let pair = Pair::with_watchdog(version, site, Duration::from_secs(30)).await;
+    let Some(pair) = pair else { return };
     let _alone = ALONE.lock().await;
     test(pair.clone()).await;
     pair.assert_clean().await;

@@ -13,10 +13,17 @@ struct Fight {
     names: [&'static str; 2],
     /// How many may be inside at once.
     most: usize,
+    /// How many permits there are before it begins, and must be again when it is over.
+    permits: Option<usize>,
 }
 
 const fn alone(rust: &'static str, java: &'static str) -> Fight {
-    Fight { rust: [rust, rust], java: [java, java], names: ["k", "k"], most: 1 }
+    let (rust, java) = ([rust, rust], [java, java]);
+    Fight { rust, java, names: ["k", "k"], most: 1, permits: None }
+}
+
+const fn permits(rust: &'static str, java: &'static str, most: usize) -> Fight {
+    Fight { most, permits: Some(most), ..alone(rust, java) }
 }
 
 /// How long each fight lasts.
@@ -53,6 +60,24 @@ pub(super) async fn multi(pair: Pair) {
     fight(pair, Fight { names: ["a,b", "b,a"], ..alone("multi", "multi") }).await;
 }
 
+/// A writer is alone.
+pub(super) async fn rw(pair: Pair) {
+    let both = ["read", "write"];
+    fight(pair, Fight { rust: both, java: both, most: 4, ..alone("", "") }).await;
+}
+
+/// Never more are inside than there are permits, and no permit gets lost.
+pub(super) async fn semaphore(pair: Pair) {
+    fight(pair.clone(), permits("semaphore", "semaphore", 3)).await;
+    fight(pair, permits("semaphore", "semaphore", 1)).await;
+}
+
+/// The same.
+pub(super) async fn leased_semaphore(pair: Pair) {
+    fight(pair.clone(), permits("leased_semaphore", "permits", 3)).await;
+    fight(pair, permits("leased_semaphore", "permits", 1)).await;
+}
+
 /// Nobody meets, no update gets lost, everybody gets in, and nothing is left.
 async fn fight(pair: Pair, fight: Fight) -> History {
     let mut ours = [rival(&pair).await, rival(&pair).await];
@@ -62,6 +87,10 @@ async fn fight(pair: Pair, fight: Fight) -> History {
         let names: Vec<String> = names.split(',').map(|name| pair.name(name)).collect();
         names.join(",")
     });
+    if let Some(permits) = fight.permits {
+        // A number under the name: what trySetPermits of either kind writes.
+        pair.server().cli(&["SET", &names[0], &permits.to_string()]).await;
+    }
     let ms = time.as_millis();
     for (n, process) in ours.iter_mut().enumerate() {
         for (task, kind) in fight.rust.iter().enumerate() {
@@ -87,7 +116,12 @@ async fn fight(pair: Pair, fight: Fight) -> History {
     for process in ours {
         assert!(process.finish().await.success());
     }
-    let history = History::take(pair.server(), &key).await;
+    if let Some(permits) = fight.permits {
+        let left: usize = pair.server().ask(&["GET", &names[0]]).await;
+        assert_eq!(left, permits, "a permit got lost, or came back twice");
+        pair.server().cli(&["DEL", &names[0]]).await;
+    }
+    let history = History::take(pair.place(), &key).await;
     history.check(fight.most);
     let turns = history.turns(|who| who.starts_with("rust"));
     let entries: Vec<u64> = history.entries().into_values().collect();
@@ -98,8 +132,7 @@ async fn fight(pair: Pair, fight: Fight) -> History {
 }
 
 async fn rival(pair: &Pair) -> Worker {
-    let url = pair.server().url();
-    let mut rival = worker("rival").arg(&url).arg(&url).start().await;
+    let mut rival = worker("rival").arg(pair.url()).arg(pair.place().url()).start().await;
     rival.wait_for("ready").await;
     rival
 }

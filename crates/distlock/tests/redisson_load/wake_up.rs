@@ -6,9 +6,9 @@ use distlock_testkit::Pair;
 use distlock_testkit::peer::Kind;
 
 /// How often each side follows on the other.
-const ROUNDS: usize = 80;
+pub(super) const ROUNDS: usize = 80;
 /// Longer than any test: whoever gets in while it lasts was called.
-const HOUR: Duration = Duration::from_secs(3600);
+pub(super) const HOUR: Duration = Duration::from_secs(3600);
 /// What is promised on a machine that does nothing else. Most must keep it on any.
 const SOON: Duration = Duration::from_millis(50);
 /// Our waiters look again after 10 s at the earliest, Java's after an hour: whoever is later than this was not called.
