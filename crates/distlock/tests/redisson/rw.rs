@@ -17,6 +17,12 @@ pub(super) fn channel(name: &str) -> String {
     format!("redisson_rwlock:{{{name}}}")
 }
 
+/// Waits until this thread sleeps: it has subscribed, asked once more, and will be woken by a message that a writer has left.
+/// Redisson's threads that are about to sleep are not.
+pub(super) async fn asleep(thread: &Thread) {
+    eventually("it sleeps", || async { thread.is_asleep().await }).await;
+}
+
 /// Whether Rust gets in: to read, to write. It leaves again at once.
 async fn rust_may(lock: &Rw) -> (bool, bool) {
     let reading = lock.try_read().await.expect("the server answers");
@@ -148,6 +154,9 @@ pub(super) async fn a_writer_that_leaves_calls_the_readers(pair: Pair) {
         }
         // Two processes of ours, and one of Java's.
         pair.listening(&channel(&name), 3).await;
+        for java in &javas {
+            asleep(java).await;
+        }
         assert!(rusts.try_join_next().is_none(), "a reader went in beside a writer");
         assert!(
             !javas_in.iter_mut().any(|entry| entry.is_done()),
@@ -306,7 +315,7 @@ pub(super) async fn a_rust_downgrade_calls_javas_readers(pair: Pair) {
     let lock = pair.builder().connect().await.expect("the server answers").rw(&name);
     let writing = lock.write().lease(HOUR).await.expect("it is free");
     let mut entry = reader.lock_for(Kind::Read, &name, HOUR);
-    pair.listening(&channel(&name), 1).await;
+    asleep(&reader).await;
     assert!(!entry.is_done(), "a reader went in beside a writer");
     let reading = writing.downgrade().await.expect("it was held");
     entry.within(secs(5)).await;

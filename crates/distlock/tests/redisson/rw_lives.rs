@@ -6,7 +6,7 @@ use distlock_testkit::suites::eventually;
 use distlock_testkit::{Pair, worker};
 use tokio::time::timeout;
 
-use crate::rw::{NOT_THE_OWNER, channel};
+use crate::rw::{NOT_THE_OWNER, asleep, channel};
 use crate::{HOUR, gone, ms, secs};
 
 /// A watchdog keeps what it guards for longer than its timeout, which is 3 s on both sides: to read and to write.
@@ -217,7 +217,7 @@ pub(super) async fn rust_forces_java_out(pair: Pair) {
 
     assert!(!lock.force_unlock_read().await.expect("the server answers"), "nobody reads");
     let mut next = holder.lock_for(Kind::Read, &name, HOUR);
-    pair.listening(&channel(&name), 1).await;
+    asleep(&holder).await;
     assert!(!next.is_done(), "a reader went in beside a writer");
     assert!(lock.force_unlock_write().await.expect("the server answers"));
     next.within(secs(5)).await;
