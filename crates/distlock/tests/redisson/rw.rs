@@ -7,7 +7,7 @@ use distlock_testkit::peer::{Kind, Thread};
 use distlock_testkit::suites::eventually;
 use tokio::time::timeout;
 
-use crate::{HOUR, IN_VAIN, gone, ms, secs};
+use crate::{HOUR, IN_VAIN, asleep, calm, gone, ms, secs};
 
 /// What Java throws when a thread unlocks what it does not hold.
 pub(super) const NOT_THE_OWNER: &str = "IllegalMonitorStateException";
@@ -15,12 +15,6 @@ pub(super) const NOT_THE_OWNER: &str = "IllegalMonitorStateException";
 /// Where either half is called out.
 pub(super) fn channel(name: &str) -> String {
     format!("redisson_rwlock:{{{name}}}")
-}
-
-/// Waits until this thread sleeps: it has subscribed, asked once more, and will be woken by a message that a writer has left.
-/// Redisson's threads that are about to sleep are not.
-pub(super) async fn asleep(thread: &Thread) {
-    eventually("it sleeps", || async { thread.is_asleep().await }).await;
 }
 
 /// Whether Rust gets in: to read, to write. It leaves again at once.
@@ -144,6 +138,7 @@ pub(super) async fn a_writer_that_leaves_calls_the_readers(pair: Pair) {
                 None
             }
         };
+        calm(&pair, &channel(&name)).await;
         let javas: Vec<_> = (0..3).map(|n| pair.java(&format!("r{n}"))).collect();
         let mut javas_in: Vec<_> =
             javas.iter().map(|java| java.lock_for(Kind::Read, &name, HOUR)).collect();
@@ -188,9 +183,13 @@ pub(super) async fn the_last_reader_that_leaves_calls_the_writer(pair: Pair) {
     {
         let ours = lock.read().lease(HOUR).await.expect("readers share");
         reader.lock_for(Kind::Read, &name, HOUR).await;
+        calm(&pair, &channel(&name)).await;
         let java = (!ours_writes).then(|| writer.lock_for(Kind::Write, &name, HOUR));
         let rust = ours_writes.then(|| tokio::spawn(elsewhere.write().lease(HOUR).into_future()));
-        pair.listening(&channel(&name), 1).await;
+        match ours_writes {
+            true => pair.listening(&channel(&name), 1).await,
+            false => asleep(&writer).await,
+        }
         let mode = || async { pair.server().hgetall(&name).await.remove("mode") };
         if ours_is_last {
             reader.unlock(Kind::Read, &name).await;
@@ -321,7 +320,7 @@ pub(super) async fn a_rust_downgrade_calls_javas_readers(pair: Pair) {
     entry.within(secs(5)).await;
     assert!(writer.try_lock(Kind::Write, &name, ms(0), None).await.is_none());
     let mut next = writer.lock_for(Kind::Write, &name, HOUR);
-    pair.listening(&channel(&name), 1).await;
+    asleep(&writer).await;
     reader.unlock(Kind::Read, &name).await;
     assert!(!next.is_done(), "a writer went in beside a reader");
     reading.unlock().await.expect("it was held");
