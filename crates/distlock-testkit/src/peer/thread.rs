@@ -128,6 +128,12 @@ impl Thread {
         self.send("interrupt", |_| ())
     }
 
+    /// Whether it is asleep until a message comes. Redisson's message that a writer has left wakes those who sleep, and no others:
+    /// one that has just asked and goes to sleep then does not hear of it.
+    pub fn is_asleep(&self) -> Pending<bool> {
+        self.send("asleep", |answer| answer.truth())
+    }
+
     /// Goes in and out of a lock for that long, leaving a [history](crate::history) under `key`. Gives how often it was inside.
     pub fn stress(&self, kind: &str, name: &str, key: &str, time: Duration) -> Pending<u64> {
         let who = format!("{}-{}", self.peer.uuid(), self.name);

@@ -67,6 +67,8 @@ macro_rules! exclusive_beside_java {
             let lock = pair.builder().connect().await.expect("the server answers").$kind(&name);
             for how in 0..6 {
                 let guard = lock.lock().lease(HOUR).await.expect("it gets free");
+                // Who has left must not be taken for one who waits.
+                LINE.forms(&pair, &name, 0).await;
                 let mut waiter = java.lock_for(JAVA, &name, HOUR);
                 LINE.forms(&pair, &name, 1).await;
                 assert!(!waiter.is_done(), "two are inside");
@@ -76,6 +78,7 @@ macro_rules! exclusive_beside_java {
                 }
                 waiter.within(secs(5)).await;
 
+                LINE.forms(&pair, &name, 0).await;
                 let waiter = tokio::spawn(lock.lock().lease(HOUR).into_future());
                 LINE.forms(&pair, &name, 1).await;
                 assert!(!waiter.is_finished(), "two are inside");

@@ -48,10 +48,12 @@ pub(super) async fn a_waiters_token_is_the_larger_one(pair: Pair) {
     for _ in 0..3 {
         let guard = lock.lock().lease(HOUR).await.expect("it is free");
         let first = guard.token();
+        pair.waiting(&name, 0).await;
         let waiter = java.lock_for(JAVA, &name, HOUR);
         pair.waiting(&name, 1).await;
         guard.unlock().await.expect("it was held");
         let second = waiter.within(secs(5)).await.token.expect("a fenced lock has tokens");
+        pair.waiting(&name, 0).await;
         let waiter = tokio::spawn(lock.lock().lease(HOUR).into_future());
         pair.waiting(&name, 1).await;
         java.unlock(JAVA, &name).await;
@@ -79,6 +81,7 @@ pub(super) async fn it_is_one_lock_with_the_plain_one(pair: Pair) {
 
     java.lock_for(JAVA, &name, HOUR).await;
     assert!(locks.mutex(&name).try_lock().await.expect("the server answers").is_none());
+    pair.waiting(&name, 0).await;
     let waiter = tokio::spawn(locks.mutex(&name).lock().lease(HOUR).into_future());
     pair.waiting(&name, 1).await;
     java.unlock(JAVA, &name).await;

@@ -7,7 +7,7 @@ use distlock_testkit::suites::eventually;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::{IN_VAIN, ms, secs};
+use crate::{IN_VAIN, calm, ms, secs};
 
 fn channel(name: &str) -> String {
     format!("redisson_countdownlatch__channel__{{{name}}}")
@@ -61,6 +61,7 @@ pub(super) async fn the_last_count_calls_everybody(pair: Pair) {
     let (java, rust) = (pair.java("a").latch(&name), pair.rust().await.latch(&name));
     for ours_is_last in [true, false, true, false] {
         assert!(java.try_set(2).await);
+        calm(&pair, &channel(&name)).await;
         let threads: Vec<_> = (0..3).map(|n| pair.java(&format!("t{n}")).latch(&name)).collect();
         let mut javas: Vec<_> = threads.iter().map(peer::Latch::wait).collect();
         let timed = pair.java("timed").latch(&name).wait_for(secs(30));
@@ -126,6 +127,7 @@ pub(super) async fn a_latch_that_is_removed_is_open(pair: Pair) {
     timeout(secs(5), ours).await.expect("it is called").expect("no panic").expect("it is open");
 
     assert!(rust.init(2).await.expect("the server answers"));
+    calm(&pair, &channel(&name)).await;
     let mut entry = waiter.wait_for(secs(30));
     let ours = tokio::spawn(rust.wait().into_future());
     pair.listening(&channel(&name), 2).await;

@@ -9,7 +9,7 @@ use distlock_testkit::{Pair, worker};
 use tokio::time::timeout;
 
 use crate::semaphore::channel;
-use crate::{HOUR, IN_VAIN, ms, secs};
+use crate::{HOUR, IN_VAIN, asleep, calm, ms, secs};
 
 /// Both sides see so many permits left, and so many out.
 async fn both_see(java: &LeasedPermits, rust: &LeasedSemaphore, left: i64, out: i64) {
@@ -144,14 +144,14 @@ pub(super) async fn each_is_called_by_the_other(pair: Pair) {
     // Before 3.51 a Java thread that waits for several is not woken by anybody, Redisson's own releases included (its #6664).
     let many = if pair.version() == Version::Older3 { 1 } else { 2 };
     let name = pair.name("k");
-    let (java, waiter) =
-        (pair.java("a").leased_semaphore(&name), pair.java("b").leased_semaphore(&name));
+    let thread = pair.java("b");
+    let (java, waiter) = (pair.java("a").leased_semaphore(&name), thread.leased_semaphore(&name));
     let rust = pair.builder().connect().await.expect("the server answers").leased_semaphore(&name);
     assert!(rust.init(2).await.expect("the server answers"));
     for how in 0..4 {
         let mine = rust.acquire(2).lease(HOUR).await.expect("there are two");
         let mut entry = waiter.acquire(many, Some(HOUR));
-        pair.listening(&channel(&name), 1).await;
+        asleep(&thread).await;
         assert!(!entry.is_done(), "more are out than there are");
         match how % 2 {
             0 => mine.unlock().await.expect("they were held"),
@@ -161,6 +161,7 @@ pub(super) async fn each_is_called_by_the_other(pair: Pair) {
         if many == 1 {
             theirs.extend(java.acquire(1, Some(HOUR)).await.ids);
         }
+        calm(&pair, &channel(&name)).await;
         let entry = tokio::spawn(rust.acquire(2).lease(HOUR).into_future());
         pair.listening(&channel(&name), 1).await;
         java.release_one(&theirs[0]).await;
@@ -172,15 +173,17 @@ pub(super) async fn each_is_called_by_the_other(pair: Pair) {
     }
     // By the list, which Redisson calls out in another way.
     let theirs = java.acquire(2, Some(HOUR)).await.ids;
+    calm(&pair, &channel(&name)).await;
     let entry = tokio::spawn(rust.acquire(2).lease(HOUR).into_future());
     pair.listening(&channel(&name), 1).await;
     java.release(&theirs).await;
     let mine = timeout(secs(5), entry).await.expect("it is called").expect("no panic");
     let mine = mine.expect("there are two");
     let entry = waiter.acquire(1, Some(HOUR));
-    pair.listening(&channel(&name), 1).await;
+    asleep(&thread).await;
     assert_eq!(rust.add(1).await.expect("the server answers"), 1);
     let theirs = entry.within(secs(5)).await.ids;
+    calm(&pair, &channel(&name)).await;
     let entry = tokio::spawn(rust.acquire(1).lease(HOUR).into_future());
     pair.listening(&channel(&name), 1).await;
     java.add(1).await;

@@ -21,6 +21,7 @@ mod spin;
 use std::time::Duration;
 
 use distlock_testkit::Pair;
+use distlock_testkit::peer::Thread;
 use distlock_testkit::suites::eventually;
 
 /// Has one version of Redisson keep these promises at one site.
@@ -289,6 +290,17 @@ impl Line {
             Line::Unseen => {}
         }
     }
+}
+
+/// Waits until nobody listens there. Both sides unsubscribe in the background: who has left must not be taken for one who waits.
+async fn calm(pair: &Pair, channel: &str) {
+    pair.listening(channel, 0).await;
+}
+
+/// Waits until this thread sleeps: it has subscribed, asked once more, and will be woken by any message. Redisson's message that
+/// a writer has left is lost on one that is about to sleep.
+async fn asleep(thread: &Thread) {
+    eventually("it sleeps", || async { thread.is_asleep().await }).await;
 }
 
 /// Waits until a lock is free.

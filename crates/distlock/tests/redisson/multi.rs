@@ -78,6 +78,9 @@ pub(super) async fn each_gets_in_when_the_other_leaves(pair: Pair) {
     let multi = pair.builder().connect().await.expect("the server answers").multi(&names);
     for _ in 0..4 {
         let both = multi.lock().lease(HOUR).await.expect("they get free");
+        for name in &names {
+            pair.waiting(name, 0).await;
+        }
         let mut waiter = java.lock_for(JAVA, &javas, HOUR);
         // Java waits for its first, which is our second.
         pair.waiting(&names[1], 1).await;
@@ -85,6 +88,9 @@ pub(super) async fn each_gets_in_when_the_other_leaves(pair: Pair) {
         both.unlock().await.expect("they were held");
         waiter.within(secs(5)).await;
 
+        for name in &names {
+            pair.waiting(name, 0).await;
+        }
         let waiter = tokio::spawn(multi.lock().lease(HOUR).into_future());
         let listens = || async {
             let channels = pair.channels().await;

@@ -2,7 +2,7 @@
 
 use distlock_testkit::worker;
 
-use crate::gone;
+use crate::{calm, gone};
 
 exclusive_beside_java!(mutex, Kind::Plain, Line::Channel);
 
@@ -61,6 +61,7 @@ pub(super) async fn names_with_braces_mean_the_same(pair: Pair) {
         pair.listening(&channel, 1).await;
         guard.unlock().await.expect("it was held");
         next.within(secs(5)).await;
+        calm(&pair, &channel).await;
         let next = tokio::spawn(lock.lock().into_future());
         pair.listening(&channel, 1).await;
         java.unlock(JAVA, &name).await;

@@ -7,7 +7,7 @@ use distlock_testkit::peer::{Kind, Thread};
 use distlock_testkit::suites::eventually;
 use tokio::time::timeout;
 
-use crate::{HOUR, IN_VAIN, gone, ms, secs};
+use crate::{HOUR, IN_VAIN, asleep, calm, gone, ms, secs};
 
 /// What Java throws when a thread unlocks what it does not hold.
 pub(super) const NOT_THE_OWNER: &str = "IllegalMonitorStateException";
@@ -138,6 +138,7 @@ pub(super) async fn a_writer_that_leaves_calls_the_readers(pair: Pair) {
                 None
             }
         };
+        calm(&pair, &channel(&name)).await;
         let javas: Vec<_> = (0..3).map(|n| pair.java(&format!("r{n}"))).collect();
         let mut javas_in: Vec<_> =
             javas.iter().map(|java| java.lock_for(Kind::Read, &name, HOUR)).collect();
@@ -148,6 +149,9 @@ pub(super) async fn a_writer_that_leaves_calls_the_readers(pair: Pair) {
         }
         // Two processes of ours, and one of Java's.
         pair.listening(&channel(&name), 3).await;
+        for java in &javas {
+            asleep(java).await;
+        }
         assert!(rusts.try_join_next().is_none(), "a reader went in beside a writer");
         assert!(
             !javas_in.iter_mut().any(|entry| entry.is_done()),
@@ -179,9 +183,13 @@ pub(super) async fn the_last_reader_that_leaves_calls_the_writer(pair: Pair) {
     {
         let ours = lock.read().lease(HOUR).await.expect("readers share");
         reader.lock_for(Kind::Read, &name, HOUR).await;
+        calm(&pair, &channel(&name)).await;
         let java = (!ours_writes).then(|| writer.lock_for(Kind::Write, &name, HOUR));
         let rust = ours_writes.then(|| tokio::spawn(elsewhere.write().lease(HOUR).into_future()));
-        pair.listening(&channel(&name), 1).await;
+        match ours_writes {
+            true => pair.listening(&channel(&name), 1).await,
+            false => asleep(&writer).await,
+        }
         let mode = || async { pair.hgetall(&name).await.remove("mode") };
         if ours_is_last {
             reader.unlock(Kind::Read, &name).await;
@@ -306,13 +314,13 @@ pub(super) async fn a_rust_downgrade_calls_javas_readers(pair: Pair) {
     let lock = pair.builder().connect().await.expect("the server answers").rw(&name);
     let writing = lock.write().lease(HOUR).await.expect("it is free");
     let mut entry = reader.lock_for(Kind::Read, &name, HOUR);
-    pair.listening(&channel(&name), 1).await;
+    asleep(&reader).await;
     assert!(!entry.is_done(), "a reader went in beside a writer");
     let reading = writing.downgrade().await.expect("it was held");
     entry.within(secs(5)).await;
     assert!(writer.try_lock(Kind::Write, &name, ms(0), None).await.is_none());
     let mut next = writer.lock_for(Kind::Write, &name, HOUR);
-    pair.listening(&channel(&name), 1).await;
+    asleep(&writer).await;
     reader.unlock(Kind::Read, &name).await;
     assert!(!next.is_done(), "a writer went in beside a reader");
     reading.unlock().await.expect("it was held");

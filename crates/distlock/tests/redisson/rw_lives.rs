@@ -7,7 +7,7 @@ use distlock_testkit::{Pair, worker};
 use tokio::time::timeout;
 
 use crate::rw::{NOT_THE_OWNER, channel};
-use crate::{HOUR, gone, ms, secs};
+use crate::{HOUR, asleep, calm, gone, ms, secs};
 
 /// A watchdog keeps what it guards for longer than its timeout, which is 3 s on both sides: to read and to write.
 pub(super) async fn whoever_renews_keeps_the_other_out(pair: Pair) {
@@ -112,7 +112,7 @@ pub(super) async fn a_readers_short_lease_ends_nobody_elses(pair: Pair) {
     eventually("Java's lease ends", live(1)).await;
     assert!(writer.try_lock(Kind::Write, &name, ms(0), None).await.is_none());
     let mut next = writer.lock_for(Kind::Write, &name, HOUR);
-    pair.listening(&channel(&name), 1).await;
+    asleep(&writer).await;
     assert!(!next.is_done(), "a writer went in beside a reader");
     ours.unlock().await.expect("it was held");
     next.within(secs(5)).await;
@@ -123,6 +123,7 @@ pub(super) async fn a_readers_short_lease_ends_nobody_elses(pair: Pair) {
     timeout(secs(5), ours.lost()).await.expect("it ends");
     eventually("our lease ends", live(1)).await;
     assert!(lock.try_write().await.expect("the server answers").is_none());
+    calm(&pair, &channel(&name)).await;
     let next = tokio::spawn(lock.write().lease(HOUR).into_future());
     pair.listening(&channel(&name), 1).await;
     assert!(!next.is_finished(), "a writer went in beside a reader");
@@ -195,7 +196,7 @@ pub(super) async fn a_reader_outlives_a_jvm_that_is_killed(pair: Pair) {
     assert!(writer.try_lock(Kind::Write, &name, ms(3500), None).await.is_none(), "beside a reader");
     assert!(!ours.is_lost());
     let next = writer.lock_for(Kind::Write, &name, HOUR);
-    pair.listening(&channel(&name), 1).await;
+    asleep(&writer).await;
     ours.unlock().await.expect("the watchdog kept it");
     next.within(secs(5)).await;
     writer.unlock(Kind::Write, &name).await;
@@ -208,7 +209,7 @@ pub(super) async fn rust_forces_java_out(pair: Pair) {
     holder.lock_for(Kind::Read, &name, HOUR).await;
     assert!(!lock.force_unlock_write().await.expect("the server answers"), "nobody writes");
     let mut next = waiter.lock_for(Kind::Write, &name, HOUR);
-    pair.listening(&channel(&name), 1).await;
+    asleep(&waiter).await;
     assert!(!next.is_done(), "a writer went in beside a reader");
     assert!(lock.force_unlock_read().await.expect("the server answers"));
     next.within(secs(5)).await;
@@ -217,7 +218,7 @@ pub(super) async fn rust_forces_java_out(pair: Pair) {
 
     assert!(!lock.force_unlock_read().await.expect("the server answers"), "nobody reads");
     let mut next = holder.lock_for(Kind::Read, &name, HOUR);
-    pair.listening(&channel(&name), 1).await;
+    asleep(&holder).await;
     assert!(!next.is_done(), "a reader went in beside a writer");
     assert!(lock.force_unlock_write().await.expect("the server answers"));
     next.within(secs(5)).await;
@@ -243,6 +244,7 @@ pub(super) async fn java_forces_rust_out(pair: Pair) {
     assert_eq!(reading.unlock().await.expect_err("it is gone").kind(), ErrorKind::Lost);
 
     assert!(!java.force_unlock(Kind::Read, &name).await, "nobody reads");
+    calm(&pair, &channel(&name)).await;
     let next = tokio::spawn(lock.read().into_future());
     pair.listening(&channel(&name), 1).await;
     assert!(!next.is_finished(), "a reader went in beside a writer");

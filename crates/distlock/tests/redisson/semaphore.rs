@@ -6,7 +6,7 @@ use distlock_testkit::{Pair, worker};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::{IN_VAIN, ms, secs};
+use crate::{IN_VAIN, asleep, calm, ms, secs};
 
 /// Where permits of either kind are called out.
 pub(super) fn channel(name: &str) -> String {
@@ -71,13 +71,15 @@ pub(super) async fn both_sides_count_the_same_permits(pair: Pair) {
 /// Whoever waits is called when the other side gives back, adds, or sets the number. Java does not look again by itself.
 pub(super) async fn each_is_called_by_the_other(pair: Pair) {
     let name = pair.name("k");
-    let (java, waiter) = (pair.java("a").semaphore(&name), pair.java("b").semaphore(&name));
+    let thread = pair.java("b");
+    let (java, waiter) = (pair.java("a").semaphore(&name), thread.semaphore(&name));
     let rust = pair.builder().connect().await.expect("the server answers").semaphore(&name);
 
     let entry = waiter.acquire(2);
-    pair.listening(&channel(&name), 1).await;
+    asleep(&thread).await;
     assert!(rust.init(2).await.expect("the server answers"));
     entry.within(secs(5)).await;
+    calm(&pair, &channel(&name)).await;
     let entry = tokio::spawn(rust.acquire(2).into_future());
     pair.listening(&channel(&name), 1).await;
     waiter.release(2).await;
@@ -85,7 +87,7 @@ pub(super) async fn each_is_called_by_the_other(pair: Pair) {
     for how in 0..4 {
         // Ours gives back, and Java comes in.
         let mut entry = waiter.acquire(2);
-        pair.listening(&channel(&name), 1).await;
+        asleep(&thread).await;
         assert!(!entry.is_done(), "more are out than there are");
         match how % 2 {
             0 => ours.expect("there are two").unlock().await.expect("they were held"),
@@ -93,6 +95,7 @@ pub(super) async fn each_is_called_by_the_other(pair: Pair) {
         }
         entry.within(secs(5)).await;
         // Java gives back one after the other, and ours comes in.
+        calm(&pair, &channel(&name)).await;
         let entry = tokio::spawn(rust.acquire(2).into_future());
         pair.listening(&channel(&name), 1).await;
         waiter.release(1).await;
@@ -103,9 +106,10 @@ pub(super) async fn each_is_called_by_the_other(pair: Pair) {
     }
 
     let entry = waiter.acquire(1);
-    pair.listening(&channel(&name), 1).await;
+    asleep(&thread).await;
     assert_eq!(rust.add(1).await.expect("the server answers"), 1);
     entry.within(secs(5)).await;
+    calm(&pair, &channel(&name)).await;
     let entry = tokio::spawn(rust.acquire(1).into_future());
     pair.listening(&channel(&name), 1).await;
     java.add(1).await;
@@ -127,10 +131,14 @@ pub(super) async fn as_many_get_in_as_there_are_permits(pair: Pair) {
         let locks = pair.builder().connect().await.expect("the server answers");
         rusts.spawn(locks.semaphore(&name).acquire(1).into_future());
     }
-    let threads: Vec<_> = (0..3).map(|n| pair.java(&format!("t{n}")).semaphore(&name)).collect();
-    let mut javas: Vec<_> = threads.iter().map(|thread| thread.acquire(1)).collect();
+    let threads: Vec<_> = (0..3).map(|n| pair.java(&format!("t{n}"))).collect();
+    let mut javas: Vec<_> =
+        threads.iter().map(|thread| thread.semaphore(&name).acquire(1)).collect();
     // Three processes of ours, and one of Java's for all its threads.
     pair.listening(&channel(&name), 4).await;
+    for thread in &threads {
+        asleep(thread).await;
+    }
     first.release(4).await;
     let mut inside = Vec::new();
     for round in 0..2 {
@@ -160,7 +168,7 @@ pub(super) async fn as_many_get_in_as_there_are_permits(pair: Pair) {
     }
     assert_eq!(first.available().await, ours);
     for thread in &threads {
-        thread.release(1).await;
+        thread.semaphore(&name).release(1).await;
     }
     assert_eq!(first.drain().await, 6, "a permit got lost");
     assert!(pair.rust().await.semaphore(&name).delete().await.expect("the server answers"));
@@ -188,7 +196,7 @@ pub(super) async fn what_the_dead_had_stays_out(pair: Pair) {
     assert_eq!(inside, [(&*owner, 2)]);
     // A Java waiter hears of what is given back.
     let entry = java.acquire(3);
-    pair.listening(&channel(&name), 1).await;
+    asleep(&pair.java("a")).await;
     assert!(rust.force_unlock().await.expect("the server answers"));
     entry.within(secs(5)).await;
     java.release(3).await;

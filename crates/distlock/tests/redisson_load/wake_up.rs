@@ -48,7 +48,7 @@ impl Figures {
     }
 }
 
-/// Hand-overs of a lock of one owner at a time. `$seen` waits until one waiter is seen on the server.
+/// Hand-overs of a lock of one owner at a time. `$seen` waits until so many waiters are seen on the server.
 macro_rules! hand_overs {
     ($pair:ident, $kind:ident, $java:expr, $seen:expr) => {{
         let (java, name) = ($pair.java("a"), $pair.name("k"));
@@ -57,15 +57,18 @@ macro_rules! hand_overs {
         let mut to_rust = Figures::new(&$pair, concat!(stringify!($kind), ", Java to Rust"));
         let mut guard = lock.lock().lease(HOUR).await.expect("it is free");
         for _ in 0..ROUNDS {
+            // Who has left must not be taken for one who waits.
+            $seen(&$pair, &name, 0).await;
             let waiter = java.lock_for($java, &name, HOUR);
-            $seen(&$pair, &name).await;
+            $seen(&$pair, &name, 1).await;
             let left = SystemTime::now();
             guard.unlock().await.expect("it was held");
             to_java.add(left, waiter.await.at);
 
+            $seen(&$pair, &name, 0).await;
             let request = lock.lock().lease(HOUR);
             let waiter = tokio::spawn(async move { (request.await, SystemTime::now()) });
-            $seen(&$pair, &name).await;
+            $seen(&$pair, &name, 1).await;
             let left = java.unlock($java, &name).await.from;
             let (entered, at) = waiter.await.expect("no panic");
             guard = entered.expect("it gets free");
@@ -77,12 +80,12 @@ macro_rules! hand_overs {
     }};
 }
 
-async fn listens(pair: &Pair, name: &str) {
-    pair.waiting(name, 1).await;
+async fn listens(pair: &Pair, name: &str, n: u64) {
+    pair.waiting(name, n).await;
 }
 
-async fn queues(pair: &Pair, name: &str) {
-    pair.queued(name, 1).await;
+async fn queues(pair: &Pair, name: &str, n: usize) {
+    pair.queued(name, n).await;
 }
 
 pub(super) async fn mutex(pair: Pair) {

@@ -3,7 +3,8 @@
 use std::time::SystemTime;
 
 use distlock_testkit::Pair;
-use distlock_testkit::peer::Kind;
+use distlock_testkit::peer::{Kind, Thread};
+use distlock_testkit::suites::eventually;
 
 use crate::wake_up::{Figures, HOUR, ROUNDS};
 
@@ -13,6 +14,12 @@ macro_rules! timed {
         let request = $request;
         tokio::spawn(async move { (request.await, SystemTime::now()) })
     }};
+}
+
+/// Waits until this thread sleeps. One that is about to is not woken when a writer leaves: that is Redisson's own doing. And
+/// whoever left before may still be subscribed, so subscriptions do not tell.
+async fn asleep(thread: &Thread) {
+    eventually("it sleeps", || async { thread.is_asleep().await }).await;
 }
 
 /// A writer of one side, then a reader of the other, then a writer again.
@@ -26,10 +33,12 @@ pub(super) async fn rw(pair: Pair) {
     let mut writing = lock.write().lease(HOUR).await.expect("it is free");
     for _ in 0..ROUNDS / 2 {
         let reader = java.lock_for(Kind::Read, &name, HOUR);
-        pair.listening(&channel, 1).await;
+        asleep(&java).await;
         let left = SystemTime::now();
         writing.unlock().await.expect("it was held");
         to_readers.add(left, reader.await.at);
+
+        pair.listening(&channel, 0).await;
 
         let writer = timed!(lock.write().lease(HOUR));
         pair.listening(&channel, 1).await;
@@ -46,6 +55,7 @@ pub(super) async fn rw(pair: Pair) {
     let mut to_writers = Figures::new(&pair, "rw, Rust's reader to Java's writer");
     java.lock_for(Kind::Write, &name, HOUR).await;
     for _ in 0..ROUNDS / 2 {
+        pair.listening(&channel, 0).await;
         let reader = timed!(lock.read().lease(HOUR));
         pair.listening(&channel, 1).await;
         let left = java.unlock(Kind::Write, &name).await.from;
@@ -53,7 +63,7 @@ pub(super) async fn rw(pair: Pair) {
         to_readers.add(left, at);
 
         let writer = java.lock_for(Kind::Write, &name, HOUR);
-        pair.listening(&channel, 1).await;
+        asleep(&java).await;
         let left = SystemTime::now();
         entered.expect("it gets free").unlock().await.expect("it was held");
         to_writers.add(left, writer.await.at);
@@ -66,7 +76,8 @@ pub(super) async fn rw(pair: Pair) {
 /// One permit goes to and fro.
 pub(super) async fn semaphore(pair: Pair) {
     let name = pair.name("k");
-    let (java, channel) = (pair.java("a").semaphore(&name), format!("redisson_sc:{{{name}}}"));
+    let thread = pair.java("a");
+    let (java, channel) = (thread.semaphore(&name), format!("redisson_sc:{{{name}}}"));
     let locks = pair.builder().connect().await.expect("the server answers");
     let rust = locks.semaphore(&name).with_permits(1);
     let mut to_java = Figures::new(&pair, "semaphore, Rust to Java");
@@ -74,10 +85,12 @@ pub(super) async fn semaphore(pair: Pair) {
     let mut permit = rust.acquire(1).await.expect("there is one");
     for _ in 0..ROUNDS {
         let waiter = java.acquire(1);
-        pair.listening(&channel, 1).await;
+        asleep(&thread).await;
         let left = SystemTime::now();
         permit.unlock().await.expect("it was held");
         to_java.add(left, waiter.await.at);
+
+        pair.listening(&channel, 0).await;
 
         let waiter = timed!(rust.acquire(1));
         pair.listening(&channel, 1).await;
@@ -95,8 +108,8 @@ pub(super) async fn semaphore(pair: Pair) {
 /// The same with a lease.
 pub(super) async fn leased_semaphore(pair: Pair) {
     let name = pair.name("k");
-    let (java, channel) =
-        (pair.java("a").leased_semaphore(&name), format!("redisson_sc:{{{name}}}"));
+    let thread = pair.java("a");
+    let (java, channel) = (thread.leased_semaphore(&name), format!("redisson_sc:{{{name}}}"));
     let locks = pair.builder().connect().await.expect("the server answers");
     let rust = locks.leased_semaphore(&name).with_permits(1);
     let mut to_java = Figures::new(&pair, "leased_semaphore, Rust to Java");
@@ -104,11 +117,13 @@ pub(super) async fn leased_semaphore(pair: Pair) {
     let mut permit = rust.acquire(1).lease(HOUR).await.expect("there is one");
     for _ in 0..ROUNDS {
         let waiter = java.acquire(1, Some(HOUR));
-        pair.listening(&channel, 1).await;
+        asleep(&thread).await;
         let left = SystemTime::now();
         permit.unlock().await.expect("it was held");
         let theirs = waiter.await;
         to_java.add(left, theirs.at);
+
+        pair.listening(&channel, 0).await;
 
         let waiter = timed!(rust.acquire(1).lease(HOUR));
         pair.listening(&channel, 1).await;
@@ -138,9 +153,9 @@ pub(super) async fn latch(pair: Pair) {
         let left = SystemTime::now();
         assert_eq!(rust.count_down().await.expect("the server answers"), 0);
         to_java.add(left, waiter.await.at);
-        pair.listening(&channel, 0).await;
 
         assert!(rust.init(1).await.expect("the server answers"));
+        pair.listening(&channel, 0).await;
         let waiter = timed!(rust.wait());
         pair.listening(&channel, 1).await;
         let left = java.count_down().await.from;

@@ -28,6 +28,7 @@ import org.redisson.api.RedissonClient;
  * stress KIND NAME KEY WHO MS       see {@link Stress}
  * delete NAME                       whatever it is
  * whoami                            null: the answer's owner tells
+ * asleep                            whether it waits for a message; answered at once, as interrupt is
  * </pre>
  *
  * KIND is plain, fair, read, write, fenced, spin or multi; multi takes several names with commas between them.

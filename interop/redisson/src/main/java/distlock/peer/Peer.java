@@ -64,6 +64,11 @@ public final class Peer {
             answer(id, worker, Instant.now(), null, null);
             return;
         }
+        if (words[2].equals("asleep")) {
+            Worker worker = worker(words[1]);
+            answer(id, worker, Instant.now(), worker.isAsleep(), null);
+            return;
+        }
         Worker worker = worker(words[1]);
         String[] arguments = Arrays.copyOfRange(words, 3, words.length);
         worker.executor.execute(() -> {
@@ -122,6 +127,14 @@ public final class Peer {
             } catch (Exception never) {
                 throw new IllegalStateException(never);
             }
+        }
+
+        /** Whether it waits for a message: Redisson's waiters sleep on a semaphore of Java's own. */
+        boolean isAsleep() {
+            boolean waits = Arrays.stream(thread.getStackTrace())
+                .anyMatch(frame -> frame.getClassName().equals("java.util.concurrent.Semaphore"));
+            Thread.State state = thread.getState();
+            return waits && (state == Thread.State.WAITING || state == Thread.State.TIMED_WAITING);
         }
     }
 }
