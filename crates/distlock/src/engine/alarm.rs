@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
+use super::lane::Lane;
 use super::lanes::LaneRef;
-use super::waiters::Lane;
 use crate::env::{Env, Moment};
 
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use std::ops::Deref;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::lane::Lane;
 use super::nature::Spot;
-use super::waiters::Lane;
 use crate::owner::Owner;
 use crate::store::What;
 

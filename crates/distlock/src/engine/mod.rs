@@ -25,6 +25,7 @@ mod detach;
 mod drive;
 mod drivers;
 mod hold;
+mod lane;
 mod lanes;
 mod multi;
 mod nature;
