@@ -107,7 +107,8 @@ async fn fight(pair: Pair, fights: &[Fight]) {
                 threads.push(thread.stress(kind, &names(1), &key, time()));
             }
         }
-        let limit = time() + Duration::from_secs(30);
+        // A Java reader that is about to sleep when the writer leaves sleeps for the rest of that lease, of a minute.
+        let limit = time() + Duration::from_secs(if fight.all { 30 } else { 90 });
         for thread in threads {
             thread.within(limit).await;
         }

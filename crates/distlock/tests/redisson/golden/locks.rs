@@ -15,7 +15,7 @@ macro_rules! exclusive {
     ($twins:ident, $kind:ident, $java:expr, $channel:expr) => {{
         let [a, b, _] = $twins.java.clone();
         let theirs = $twins.theirs();
-        let [me, other, _] = $twins.owners.clone();
+        let [me, other, _] = $twins.owners;
         let lock = $twins.rust[0].$kind(&$twins.ours());
         let elsewhere = $twins.rust[1].$kind(&$twins.ours());
 
@@ -96,7 +96,7 @@ pub(super) async fn fair(twins: &mut Twins) {
 pub(super) async fn line(twins: &mut Twins) {
     let [a, b, c] = twins.java.clone();
     let theirs = twins.theirs();
-    let owners = twins.owners.clone();
+    let owners = twins.owners;
     let locks = [0, 1, 2].map(|n| twins.rust[n].fair(twins.ours()));
     let request = |n: usize| locks[n].lock().owner(&owners[n]).lease(LEASE);
 
@@ -164,7 +164,7 @@ fn rw_channel(name: &str) -> String {
 pub(super) async fn rw(twins: &mut Twins) {
     let [a, b, c] = twins.java.clone();
     let theirs = twins.theirs();
-    let owners = twins.owners.clone();
+    let owners = twins.owners;
     let locks = [0, 1, 2].map(|n| twins.rust[n].rw(twins.ours()));
 
     a.lock_for(Kind::Read, &theirs, LEASE).await;
