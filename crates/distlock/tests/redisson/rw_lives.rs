@@ -1,18 +1,27 @@
 //! `rw` beside `RedissonClient.getReadWriteLock`: how holds end. Watchdogs, leases, deaths and force.
 
+use std::sync::Arc;
+
 use distlock::ErrorKind;
 use distlock_testkit::peer::Kind;
 use distlock_testkit::suites::eventually;
-use distlock_testkit::{Pair, worker};
+use distlock_testkit::{Pair, Peer, worker};
 use tokio::time::timeout;
 
 use crate::rw::{NOT_THE_OWNER, channel};
 use crate::{HOUR, asleep, calm, gone, ms, secs};
 
-/// A watchdog keeps what it guards for longer than its timeout, which is 3 s on both sides: to read and to write.
+/// A JVM of the test's own with a watchdog's timeout of 6 s: one that is kept from the processor for a while must not look as if
+/// it had let go.
+async fn steady(pair: &Pair) -> Arc<Peer> {
+    let peer = Peer::builder(pair.version()).address(pair.server().addr()).watchdog(secs(6));
+    Arc::new(peer.start().await.expect("the other one was installed"))
+}
+
+/// A watchdog keeps what it guards for longer than its timeout, which is 3 s here and 6 s there: to read and to write.
 pub(super) async fn whoever_renews_keeps_the_other_out(pair: Pair) {
     // A JVM of its own: 3.44 to 3.52 renew only the first read lock of a batch as they should.
-    let peer = pair.own_peer().await;
+    let peer = steady(&pair).await;
     let java = peer.thread("holder");
     let locks = pair.rust().await;
     let [java_reads, java_writes] = [pair.name("jr"), pair.name("jw")];
@@ -47,7 +56,7 @@ pub(super) async fn whoever_renews_keeps_the_other_out(pair: Pair) {
 
 /// Both watchdogs keep one lock at once; when one stops, the other still keeps its own hold.
 pub(super) async fn both_watchdogs_keep_one_lock(pair: Pair) {
-    let peer = pair.own_peer().await;
+    let peer = steady(&pair).await;
     let (java, other, name) = (peer.thread("reader"), pair.java("writer"), pair.name("k"));
     let lock = pair.rust().await.rw(&name);
     for ours_leaves in [true, false] {
@@ -135,7 +144,7 @@ pub(super) async fn a_readers_short_lease_ends_nobody_elses(pair: Pair) {
 
 /// What a dead JVM read or wrote is free when its watchdog's timeout is over, and not before.
 pub(super) async fn a_jvm_that_is_killed_is_followed_by_rust(pair: Pair) {
-    let doomed = pair.own_peer().await;
+    let doomed = steady(&pair).await;
     let (read, written) = (pair.name("read"), pair.name("written"));
     let locks = pair.rust().await;
     let (reader, writer) = (doomed.thread("r"), doomed.thread("w"));
@@ -143,8 +152,14 @@ pub(super) async fn a_jvm_that_is_killed_is_followed_by_rust(pair: Pair) {
     let writes = writer.lock(Kind::Write, &written).await;
     let next_writer = tokio::spawn(locks.rw(&read).write().wait(secs(20)).into_future());
     let next_reader = tokio::spawn(locks.rw(&written).read().wait(secs(20)).into_future());
-    pair.listening(&channel(&read), 1).await;
-    pair.listening(&channel(&written), 1).await;
+    let channels = [channel(&read), channel(&written)];
+    let waiting = || async {
+        assert!(!next_writer.is_finished(), "a writer went in beside a reader");
+        assert!(!next_reader.is_finished(), "a reader went in beside a writer");
+        let open = pair.server().pubsub_channels().await;
+        channels.iter().all(|channel| open.contains(channel))
+    };
+    eventually("both wait", waiting).await;
     doomed.kill();
     assert!(pair.hgetall(&read).await.contains_key(&reads.owner));
     assert!(pair.hgetall(&written).await.contains_key(&format!("{}:write", writes.owner)));
@@ -185,7 +200,7 @@ pub(super) async fn a_process_that_is_killed_is_followed_by_java(pair: Pair) {
 
 /// A reader of ours that outlives a dead JVM's keeps its own hold, and a writer gets in when it leaves.
 pub(super) async fn a_reader_outlives_a_jvm_that_is_killed(pair: Pair) {
-    let (doomed, name) = (pair.own_peer().await, pair.name("k"));
+    let (doomed, name) = (steady(&pair).await, pair.name("k"));
     let lock = pair.rust().await.rw(&name);
     doomed.thread("r").lock(Kind::Read, &name).await;
     let ours = lock.read().await.expect("readers share");

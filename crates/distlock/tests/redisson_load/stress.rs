@@ -102,12 +102,50 @@ async fn fight(pair: Pair, fight: Fight) -> History {
         for (task, kind) in fight.java.iter().enumerate() {
             threads.push(peer.thread(&format!("java{task}")).stress(kind, &names[1], &key, time));
         }
+<<<<<<< HEAD
     }
     let limit = time + Duration::from_secs(30);
     for process in &mut ours {
         for _ in 0..2 {
             let done = process.line_within(limit).await.expect("it goes on");
             assert!(done.starts_with("done "), "{done}");
+=======
+        let mut threads = Vec::new();
+        for peer in &javas {
+            for (task, kind) in fight.java.iter().enumerate() {
+                let thread = peer.thread(&format!("java{task}"));
+                threads.push(thread.stress(kind, &names(1), &key, time()));
+            }
+        }
+        // A Java reader that is about to sleep when the writer leaves sleeps for the rest of that lease, of a minute.
+        let limit = time() + Duration::from_secs(if fight.all { 30 } else { 90 });
+        for thread in threads {
+            thread.within(limit).await;
+        }
+        for process in &mut ours {
+            for _ in 0..2 {
+                let done = process.line_within(limit).await.expect("it does not end");
+                assert!(done.starts_with("done "), "{}: {done}", fight.rust[0]);
+            }
+        }
+        let history = History::take(pair.server(), &key).await;
+        history.check(fight.most);
+        if fight.rust[0] == "fenced" {
+            history.check_tokens();
+        }
+        let entries = history.entries();
+        let turns = history.turns(|who| who.starts_with("rust"));
+        println!(
+            "stress, {}, Redisson {}: {turns} turns, {entries:?}",
+            fight.rust[0],
+            pair.version().number(),
+        );
+        assert!(entries.len() == 8 || !fight.all, "somebody never got in: {entries:?}");
+        if let Some(permits) = fight.permits {
+            let left: usize = pair.server().ask(&["GET", &names(0)]).await;
+            assert_eq!(left, permits, "{}: a permit got lost, or came back twice", fight.rust[0]);
+            pair.server().cli(&["DEL", &names(0)]).await;
+>>>>>>> interop2
         }
     }
     for thread in threads {

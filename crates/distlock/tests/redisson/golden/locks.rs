@@ -15,7 +15,7 @@ macro_rules! exclusive {
     ($twins:ident, $kind:ident, $java:expr, $channel:expr) => {{
         let [a, b, _] = $twins.java.clone();
         let theirs = $twins.theirs();
-        let [me, other, _] = $twins.owners.clone();
+        let [me, other, _] = $twins.owners;
         let lock = $twins.rust[0].$kind(&$twins.ours());
         let elsewhere = $twins.rust[1].$kind(&$twins.ours());
 
