@@ -42,6 +42,7 @@ pub(super) async fn mutex(pair: Pair) {
 pub(super) async fn fair(pair: Pair) {
     let history = fight(pair, alone("fair", "fair")).await;
     let entries: Vec<u64> = history.entries().into_values().collect();
+    assert_eq!(entries.len(), 8, "somebody never got in: {:?}", history.entries());
     let mean = entries.iter().sum::<u64>() / 8;
     // Not more exactly: a JVM that has just started takes part later.
     assert!(entries.iter().all(|times| 4 * times >= mean), "{entries:?}");
@@ -78,7 +79,7 @@ pub(super) async fn leased_semaphore(pair: Pair) {
     fight(pair, permits("leased_semaphore", "permits", 1)).await;
 }
 
-/// Nobody meets, no update gets lost, everybody gets in, and nothing is left.
+/// Nobody meets, no update gets lost, both sides get in, and nothing is left.
 async fn fight(pair: Pair, fight: Fight) -> History {
     let mut ours = [rival(&pair).await, rival(&pair).await];
     let javas = [pair.peer(), pair.second_peer().await];
@@ -102,50 +103,13 @@ async fn fight(pair: Pair, fight: Fight) -> History {
         for (task, kind) in fight.java.iter().enumerate() {
             threads.push(peer.thread(&format!("java{task}")).stress(kind, &names[1], &key, time));
         }
-<<<<<<< HEAD
     }
-    let limit = time + Duration::from_secs(30);
+    // A Java reader that is about to sleep when the writer leaves sleeps for the rest of that lease, of a minute.
+    let limit = time + Duration::from_secs(90);
     for process in &mut ours {
         for _ in 0..2 {
             let done = process.line_within(limit).await.expect("it goes on");
             assert!(done.starts_with("done "), "{done}");
-=======
-        let mut threads = Vec::new();
-        for peer in &javas {
-            for (task, kind) in fight.java.iter().enumerate() {
-                let thread = peer.thread(&format!("java{task}"));
-                threads.push(thread.stress(kind, &names(1), &key, time()));
-            }
-        }
-        // A Java reader that is about to sleep when the writer leaves sleeps for the rest of that lease, of a minute.
-        let limit = time() + Duration::from_secs(if fight.all { 30 } else { 90 });
-        for thread in threads {
-            thread.within(limit).await;
-        }
-        for process in &mut ours {
-            for _ in 0..2 {
-                let done = process.line_within(limit).await.expect("it does not end");
-                assert!(done.starts_with("done "), "{}: {done}", fight.rust[0]);
-            }
-        }
-        let history = History::take(pair.server(), &key).await;
-        history.check(fight.most);
-        if fight.rust[0] == "fenced" {
-            history.check_tokens();
-        }
-        let entries = history.entries();
-        let turns = history.turns(|who| who.starts_with("rust"));
-        println!(
-            "stress, {}, Redisson {}: {turns} turns, {entries:?}",
-            fight.rust[0],
-            pair.version().number(),
-        );
-        assert!(entries.len() == 8 || !fight.all, "somebody never got in: {entries:?}");
-        if let Some(permits) = fight.permits {
-            let left: usize = pair.server().ask(&["GET", &names(0)]).await;
-            assert_eq!(left, permits, "{}: a permit got lost, or came back twice", fight.rust[0]);
-            pair.server().cli(&["DEL", &names(0)]).await;
->>>>>>> interop2
         }
     }
     for thread in threads {
@@ -165,7 +129,10 @@ async fn fight(pair: Pair, fight: Fight) -> History {
     let entries: Vec<u64> = history.entries().into_values().collect();
     let number = pair.version().number();
     println!("stress, {}, Redisson {number}: {entries:?}, {turns} turns", fight.rust[1]);
-    assert_eq!(entries.len(), 8, "somebody never got in: {:?}", history.entries());
+    for side in ["java", "rust"] {
+        let got_in = history.entries().keys().any(|who| who.starts_with(side));
+        assert!(got_in, "nobody of {side} got in: {:?}", history.entries());
+    }
     history
 }
 
