@@ -11,9 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use distlock::{Locks, MultiLock, RedLock};
+use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -34,32 +36,39 @@ async fn main() -> Outcome<()> {
         "all" => MultiLock::new(servers.iter().map(|locks| locks.mutex(name).into())),
         _ => MultiLock::new([RedLock::new(name, &servers).into()]),
     };
-    let number = redis::Client::open(place.as_str())?.get_multiplexed_async_connection().await?;
+    // Without a limit for replies: on a machine that does other things the number may come late, and then it still counts.
+    let config = AsyncConnectionConfig::new().set_response_timeout(None);
+    let number = redis::Client::open(place.as_str())?;
+    let number = number.get_multiplexed_async_connection_with_config(&config).await?;
     let (counting, mut counted) = watch::channel(0_u64);
     let over = Arc::new(AtomicBool::new(false));
     println!("ready");
-    let tasks: Vec<_> = (0..tasks.parse()?)
-        .map(|_| {
-            let (lock, number, name) = (lock.clone(), number.clone(), name.clone());
-            let (counting, over) = (counting.clone(), over.clone());
-            tokio::spawn(async move {
-                while !over.load(Ordering::Relaxed) {
-                    count(&lock, number.clone(), &name).await?;
-                    counting.send_modify(|counted| *counted += 1);
-                }
-                Outcome::Ok(())
-            })
-        })
-        .collect();
+    let many: usize = tasks.parse()?;
+    let mut tasks = JoinSet::new();
+    for _ in 0..many {
+        let (lock, number, name) = (lock.clone(), number.clone(), name.clone());
+        let (counting, over) = (counting.clone(), over.clone());
+        tasks.spawn(async move {
+            while !over.load(Ordering::Relaxed) {
+                count(&lock, number.clone(), &name).await?;
+                counting.send_modify(|counted| *counted += 1);
+            }
+            Outcome::Ok(())
+        });
+    }
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while lines.next_line().await?.is_some() {
         let enough = *counted.borrow() + 10;
-        let so_far = *counted.wait_for(|counted| *counted >= enough).await?;
+        let so_far = tokio::select! {
+            so_far = counted.wait_for(|counted| *counted >= enough) => *so_far?,
+            // None ends before it is told to, unless it failed: then whoever waits for the number should know.
+            Some(failed) = tasks.join_next() => return failed?,
+        };
         println!("counted {so_far}");
     }
     over.store(true, Ordering::Relaxed);
-    for task in tasks {
-        task.await??;
+    while let Some(task) = tasks.join_next().await {
+        task??;
     }
     for locks in servers {
         locks.close().await;

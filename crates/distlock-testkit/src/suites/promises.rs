@@ -100,52 +100,24 @@ macro_rules! server_promises {
 }
 
 /// Has a cluster keep these promises, with each way to call out releases; the tests are called `suite::promise::way`.
-///
-/// With `+ flavors` after the suite clusters of the other servers keep them too.
 #[macro_export]
 macro_rules! cluster_promises {
-    ($kind:ident::$suite:ident + flavors: $($promise:ident)*) => {
-        mod $suite {
-            $(mod $promise {
-                $crate::cluster_promise!($kind::$suite::$promise);
-
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn valkey() {
-                    stand(Site::Cluster(Flavor::Valkey, "auto"), $promise).await;
-                }
-
-                #[tokio::test]
-                async fn redis62() {
-                    stand(Site::Cluster(Flavor::Redis62, "auto"), $promise).await;
-                }
-            })*
-        }
-    };
     ($kind:ident::$suite:ident: $($promise:ident)*) => {
         mod $suite {
             $(mod $promise {
-                $crate::cluster_promise!($kind::$suite::$promise);
+                use $crate::Flavor;
+                use $crate::suites::{Site, stand, $kind::$suite::$promise};
+
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn sharded() {
+                    stand(Site::Cluster(Flavor::Redis, "sharded"), $promise).await;
+                }
+
+                #[tokio::test]
+                async fn classic() {
+                    stand(Site::Cluster(Flavor::Redis, "classic"), $promise).await;
+                }
             })*
-        }
-    };
-}
-
-/// The tests of one promise on a cluster.
-#[macro_export]
-#[doc(hidden)]
-macro_rules! cluster_promise {
-    ($kind:ident::$suite:ident::$promise:ident) => {
-        use $crate::Flavor;
-        use $crate::suites::{Site, stand, $kind::$suite::$promise};
-
-        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn sharded() {
-            stand(Site::Cluster(Flavor::Redis, "sharded"), $promise).await;
-        }
-
-        #[tokio::test]
-        async fn classic() {
-            stand(Site::Cluster(Flavor::Redis, "classic"), $promise).await;
         }
     };
 }

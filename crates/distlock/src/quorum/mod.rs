@@ -126,16 +126,20 @@ impl Quorum {
         nodes.any(|(node, answer)| answer.is_none() && !node.is_away())
     }
 
-    /// A majority has given it. A node that was busy is asked again; where a hand-over did not arrive, the hold of the one
-    /// before it must go.
+    /// A majority has given it. A node that was busy or did not answer is asked again; where a hand-over did not arrive, the
+    /// hold of the one before it must go.
     fn complete(&self, claim: &Claim, asked: Asked<Took>) {
         let (nodes, claim) = (self.nodes.clone(), claim.clone());
         let before =
             claim.heir_of.map(|owner| Claim { owner, depth: 0, heir_of: None, ..claim.clone() });
+        let fresh = claim.depth == 1;
         let complete = move |at: usize, took: Took| match (took.answer, &before, took.turn) {
             (Err(_), Some(before), _) => nodes[at].owe(before.clone()),
-            (Ok(Attempt::Busy { .. }), None, Some(turn)) if claim.depth == 1 => {
-                nodes[at].fill_up(&claim, turn);
+            (Ok(Attempt::Busy { .. }), None, Some(turn)) if fresh => {
+                nodes[at].fill_up(&claim, turn, false);
+            }
+            (Err(e), None, Some(turn)) if fresh && e.is_retryable() => {
+                nodes[at].fill_up(&claim, turn, true);
             }
             _ => {}
         };

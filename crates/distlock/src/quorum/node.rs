@@ -132,8 +132,9 @@ impl Node {
     }
 
     /// Asks a node that was busy again, a few times: those who hold less than a majority let go soon, and a hold that stands
-    /// everywhere survives more. In the background, and until somebody wants to do something else about this hold.
-    pub(super) fn fill_up(self: &Arc<Node>, claim: &Claim, turn: Turn) {
+    /// everywhere survives more. One that could not be asked is asked once more: it may be back, and only the connection was
+    /// not. In the background, and until somebody wants to do something else about this hold.
+    pub(super) fn fill_up(self: &Arc<Node>, claim: &Claim, turn: Turn, mut failed: bool) {
         let (node, claim) = (self.clone(), claim.clone());
         self.env.spawn(Box::pin(async move {
             let mut pause = FIRST_PAUSE;
@@ -142,10 +143,14 @@ impl Node {
                 if turn.is_waited_for() {
                     return;
                 }
-                match node.store.acquire(&claim).await {
-                    Ok(Attempt::Busy { .. }) => pause *= 2,
+                let answer = node.store.acquire(&claim).await;
+                node.heard(&answer);
+                match answer {
+                    Ok(Attempt::Busy { .. }) => {}
+                    Err(e) if e.is_retryable() && !failed => failed = true,
                     _ => return,
                 }
+                pause *= 2;
             }
         }));
     }

@@ -19,7 +19,7 @@ mod semaphore {
     }
 
     cluster_promises! {
-        semaphore::waiting + flavors:
+        semaphore::waiting:
         a_waiter_for_two_wakes_when_permits_are_added
         a_waiter_gets_in_when_a_permit_comes_back
         permits_that_come_back_together_wake_as_many
@@ -52,11 +52,10 @@ mod leased_semaphore {
     cluster_promises! {
         leased_semaphore::leases:
         a_waiter_gets_in_when_a_lease_ends
-        the_watchdog_keeps_permits_without_a_lease
     }
 
     cluster_promises! {
-        leased_semaphore::waiting + flavors:
+        leased_semaphore::waiting:
         a_waiter_gets_in_when_a_permit_comes_back
         two_who_wait_for_two_both_get_in
         no_wake_up_is_lost
@@ -79,7 +78,7 @@ mod latch {
     }
 
     cluster_promises! {
-        latch::waiting + flavors:
+        latch::waiting:
         a_timed_wait_says_whether_it_opened
         everybody_goes_on_when_it_opens
         everybody_goes_on_when_it_goes_away

@@ -22,7 +22,7 @@ mod mutex {
     }
 
     cluster_promises! {
-        mutex::crowds + flavors:
+        mutex::crowds:
         fifteen_tasks_of_one_process_never_meet
         sixteen_processes_in_a_loop_never_meet
         every_way_in_and_out_excludes
@@ -37,7 +37,6 @@ mod mutex {
     cluster_promises! {
         mutex::leases:
         a_waiter_gets_in_when_the_lease_ends
-        the_watchdog_keeps_a_lock_without_a_lease
         extending_lengthens_and_never_shortens
     }
 
@@ -81,7 +80,7 @@ mod fair {
     }
 
     cluster_promises! {
-        fair::order + flavors:
+        fair::order:
         waiters_get_in_in_the_order_in_which_they_came
         a_single_try_overtakes_nobody
         force_lets_the_first_in_line_in
@@ -113,7 +112,7 @@ mod rw {
     }
 
     cluster_promises! {
-        rw::waiting + flavors:
+        rw::waiting:
         twenty_readers_enter_together_when_the_writer_leaves
         new_readers_stand_behind_a_writer_that_waits
     }
@@ -158,8 +157,7 @@ mod fenced {
     }
 
     cluster_promises! {
-        fenced::tokens + flavors:
-        tokens_only_rise
+        fenced::tokens:
         a_re_entry_has_a_higher_token
         tokens_are_in_the_order_of_the_holds
     }
@@ -184,7 +182,7 @@ mod simple {
     }
 
     cluster_promises! {
-        simple::crowds + flavors:
+        simple::crowds:
         sixteen_processes_in_a_loop_never_meet
     }
 }
@@ -200,7 +198,7 @@ mod spin {
     }
 
     cluster_promises! {
-        spin::crowds + flavors:
+        spin::crowds:
         sixteen_processes_in_a_loop_never_meet
     }
 }

@@ -5,9 +5,11 @@
 mod connecting;
 mod counts;
 mod failing;
+mod flavors;
 mod locks;
 mod moving;
 mod names;
+mod renewing;
 mod several;
 mod ways;
 

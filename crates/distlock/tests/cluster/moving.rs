@@ -193,3 +193,23 @@ async fn a_waiter_moves_with_its_slot() {
         cluster.assert_clean("").await;
     }
 }
+
+/// A slot that goes and comes back looks as if nothing had happened, but the server has dropped its sharded subscriptions.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_hears_when_its_slot_comes_back() {
+    for way in WAYS {
+        let cluster = Cluster::builder(Flavor::Redis).primaries(2).start().await;
+        for _ in 0..3 {
+            let locks = Locks::connect(&cluster.url(way)).await.expect("a cluster");
+            let guard = locks.mutex("k").lock().lease(LONG).await.expect("free");
+            let waiter = waiting(&cluster.url(way), "k").await;
+            let home = cluster.primary_of("k").await;
+            cluster.move_slot("k", nothing).await;
+            cluster.move_slot("k", nothing).await;
+            assert_eq!(cluster.primary_of("k").await.port(), home.port());
+            guard.unlock().await.expect("held");
+            waiter.enters().await;
+        }
+        cluster.assert_clean("").await;
+    }
+}

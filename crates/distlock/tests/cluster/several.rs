@@ -40,8 +40,7 @@ promises! {
     dropping_and_trying_again_succeeds;
 
     leases:
-    a_lease_ends_for_all
-    the_watchdog_keeps_all;
+    a_lease_ends_for_all;
 
     loss:
     force_on_one_member_loses_the_guard;
@@ -67,7 +66,6 @@ mod majority {
     async fn of_a_cluster_and_others() {
         let sites = [Cluster(Redis, "classic"), Server(Redis), Memory];
         stand(&sites, nodes::a_hold_stands_at_every_node).await;
-        stand(&sites, nodes::the_watchdog_keeps_it).await;
     }
 }
 

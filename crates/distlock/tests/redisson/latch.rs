@@ -7,7 +7,7 @@ use distlock_testkit::suites::eventually;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::{IN_VAIN, calm, ms, secs};
+use crate::{IN_VAIN, asleep, calm, ms, secs};
 
 fn channel(name: &str) -> String {
     format!("redisson_countdownlatch__channel__{{{name}}}")
@@ -72,6 +72,9 @@ pub(super) async fn the_last_count_calls_everybody(pair: Pair) {
         }
         // Two processes of ours, and one of Java's for all its threads.
         pair.listening(&channel(&name), 3).await;
+        for n in 0..3 {
+            asleep(&pair.java(&format!("t{n}"))).await;
+        }
         match ours_is_last {
             true => drop(java.count_down().await),
             false => drop(rust.count_down().await.expect("the server answers")),
@@ -107,6 +110,7 @@ pub(super) async fn timed_waits_end_in_time(pair: Pair) {
     let elsewhere = rust.clone();
     let ours = tokio::spawn(async move { elsewhere.wait_for(secs(30)).await });
     pair.listening(&channel(&name), 2).await;
+    asleep(&pair.java("a")).await;
     assert_eq!(rust.count_down().await.expect("the server answers"), 0);
     assert!(entry.within(secs(5)).await, "it is open");
     let opened = timeout(secs(5), ours).await.expect("it is called").expect("no panic");
@@ -122,6 +126,7 @@ pub(super) async fn a_latch_that_is_removed_is_open(pair: Pair) {
     let entry = waiter.wait();
     let ours = tokio::spawn(rust.wait().into_future());
     pair.listening(&channel(&name), 2).await;
+    asleep(&pair.java("b")).await;
     assert!(rust.delete().await.expect("the server answers"));
     entry.within(secs(5)).await;
     timeout(secs(5), ours).await.expect("it is called").expect("no panic").expect("it is open");
@@ -131,6 +136,7 @@ pub(super) async fn a_latch_that_is_removed_is_open(pair: Pair) {
     let mut entry = waiter.wait_for(secs(30));
     let ours = tokio::spawn(rust.wait().into_future());
     pair.listening(&channel(&name), 2).await;
+    asleep(&pair.java("b")).await;
     assert!(java.delete().await);
     timeout(secs(5), ours).await.expect("it is called").expect("no panic").expect("it is open");
     // Redisson does not tell its own that it is gone. The next one that opens does.
@@ -154,6 +160,7 @@ pub(super) async fn a_count_that_is_set_anew_is_waited_for(pair: Pair) {
     let mut entry = waiter.wait();
     let ours = tokio::spawn(rust.wait().into_future());
     pair.listening(&channel(&name), 2).await;
+    asleep(&pair.java("b")).await;
     assert_eq!(rust.reset(2).await.expect("the server answers"), 1);
     both_see(&java, &rust, 2).await;
     java.count_down().await;

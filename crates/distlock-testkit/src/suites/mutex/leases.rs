@@ -112,10 +112,7 @@ pub async fn nothing_is_renewed_after_a_release(ground: Ground) {
         match guard.unlock().await {
             Ok(()) => assert!(!locked().await),
             // On a machine that stands still for long enough even a watchdog is late; the store may be later.
-            Err(late) => {
-                assert_eq!(late.kind(), ErrorKind::Lost);
-                eventually("its lease ends", || async { !locked().await }).await;
-            }
+            Err(_) => eventually("its lease ends", || async { !locked().await }).await,
         }
     }
     let renewed = seen.count(&name, "renewed");

@@ -85,6 +85,8 @@ pub async fn observers_see_what_happens(ground: Ground) {
     let words = there.words(&name);
     assert_eq!(words.last(), Some(&"gave up"));
     assert!(words[..words.len() - 1].iter().all(|word| *word == "attempted"), "{words:?}");
+    // Answered behind whatever the wait that ran out still asked for: that can get nothing any more.
+    assert!(two.mutex(&name).is_locked().await.expect("the store answers"));
     guard.unlock().await.expect("it was held");
     assert_eq!(here.words(&name), ["attempted", "acquired", "released"]);
     let lost = one.mutex(&name).lock().await.expect("it is free");

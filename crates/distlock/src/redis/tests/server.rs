@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use distlock_testkit::{Flavor, Server as RealServer};
-use redis::FromRedisValue;
 use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, FromRedisValue};
 use uuid::Uuid;
 
 use crate::env::System;
@@ -42,7 +42,9 @@ impl Server {
 
     pub(super) async fn raw(&self) -> Raw {
         let client = redis::Client::open(self.url()).unwrap();
-        Raw(client.get_multiplexed_async_connection().await.unwrap())
+        // Without a limit for replies: whatever the tests look at may come late on a machine that does other things.
+        let config = AsyncConnectionConfig::new().set_response_timeout(None);
+        Raw(client.get_multiplexed_async_connection_with_config(&config).await.unwrap())
     }
 
     pub(super) async fn store(&self) -> Arc<RedisStore> {

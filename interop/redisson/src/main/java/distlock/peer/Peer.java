@@ -129,10 +129,10 @@ public final class Peer {
             }
         }
 
-        /** Whether it waits for a message: Redisson's waiters sleep on a semaphore of Java's own. */
+        /** Whether it waits for a message: Redisson's waiters sleep on a semaphore of Java's own, or on a gate of Redisson's. */
         boolean isAsleep() {
-            boolean waits = Arrays.stream(thread.getStackTrace())
-                .anyMatch(frame -> frame.getClassName().equals("java.util.concurrent.Semaphore"));
+            boolean waits = Arrays.stream(thread.getStackTrace()).map(StackTraceElement::getClassName)
+                .anyMatch(name -> name.equals("java.util.concurrent.Semaphore") || name.endsWith(".ReclosableLatch"));
             Thread.State state = thread.getState();
             return waits && (state == Thread.State.WAITING || state == Thread.State.TIMED_WAITING);
         }
