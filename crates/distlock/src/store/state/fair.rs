@@ -104,10 +104,8 @@ impl Entry {
         true
     }
 
-    /// Brings the times of those from `from` on closer, all by the same.
-    ///
-    /// Redisson takes the patience of whoever comes in off the times of all behind it, however little they have: so it must
-    /// still be in there.
+    /// Brings the times of those from `from` on closer, all by the same. Redisson takes the patience of whoever comes in off
+    /// the times of all behind it, however little they have: so it must still be in there.
     fn closer(&mut self, from: usize, by: Duration) {
         for place in &mut self.queue[from..] {
             place.until = place.until.before(by);
@@ -122,9 +120,7 @@ impl Entry {
     }
 
     /// The lock is free and it is the turn of the first in line, who does not come: leaves it no more time than until `limit`.
-    /// Says how long that is, and whether it had more.
-    ///
-    /// Nobody else: what is cut, Java takes off once more when it comes in.
+    /// Nobody else: what is cut, Java takes off once more when it comes in. Says what it has left, and whether it had more.
     fn cut(&mut self, limit: Moment, now: Moment) -> (Duration, bool) {
         let head = &mut self.queue[0];
         let had_more = head.until > limit;
@@ -153,11 +149,8 @@ impl Entry {
         let first = self.first_present(|owner| owner == me || around.listens(owner));
         let limit = if first == Some(0) { ABSENCE } else { GRACE };
         let (left, changed) = self.cut(now.after(limit), now);
-        let called = match first.map(|first| self.queue[first].owner) {
-            Some(owner) if owner != me => Wake::Waiter(owner),
-            _ => Wake::Nobody,
-        };
-        (left, called, changed)
+        let called = first.map(|first| self.queue[first].owner).filter(|owner| *owner != me);
+        (left, called.map_or(Wake::Nobody, Wake::Waiter), changed)
     }
 
     /// The lock is held, and another one may be first in line than before. It learns that when it asks next, unless the lock
