@@ -1,5 +1,6 @@
 //! The project's own commands: `cargo xtask test|bench|soak|ci|setup`.
 
+mod redisson;
 mod run;
 mod servers;
 mod tally;

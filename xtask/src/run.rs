@@ -14,7 +14,7 @@ const THREADS: &str = "RUST_TEST_THREADS";
 
 /// Every test there is.
 pub(crate) fn test(args: &[String]) -> Result<ExitCode, String> {
-    let servers = servers::ensure(&target_dir())?;
+    let servers = servers::ensure(&root(), &target_dir())?;
     let mut command = cargo();
     // One run tells everything that is broken.
     command.args(["test", "--no-fail-fast"]).args(scope(args)).arg("--all-features");
@@ -41,7 +41,7 @@ pub(crate) fn test(args: &[String]) -> Result<ExitCode, String> {
 
 /// The benchmarks. Their output is theirs alone, so that it can be read by a program.
 pub(crate) fn bench(args: &[String]) -> Result<ExitCode, String> {
-    let servers = servers::ensure(&target_dir())?;
+    let servers = servers::ensure(&root(), &target_dir())?;
     let mut command = cargo();
     command.args(["bench", "--package", "distlock", "--all-features", "--bench", "locks", "--"]);
     command.args(args).envs(servers.variables());
@@ -57,7 +57,7 @@ pub(crate) fn soak(args: &[String]) -> Result<ExitCode, String> {
         _ => return Err("soak takes a number of minutes".into()),
     };
     let end = Instant::now() + Duration::from_secs_f64(60.0 * f64::max(minutes, 0.0));
-    let servers = servers::ensure(&target_dir())?;
+    let servers = servers::ensure(&root(), &target_dir())?;
     for round in 1.. {
         println!("soak: round {round}");
         let mut command = cargo();
@@ -85,7 +85,7 @@ pub(crate) fn ci() -> Result<ExitCode, String> {
 
 /// The servers alone.
 pub(crate) fn setup() -> Result<ExitCode, String> {
-    let servers = servers::ensure(&target_dir())?;
+    let servers = servers::ensure(&root(), &target_dir())?;
     for (name, path) in servers.variables() {
         println!("export {name}='{}'", path.display());
     }

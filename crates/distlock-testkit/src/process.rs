@@ -113,8 +113,16 @@ impl Worker {
     /// # Panics
     /// When it says nothing for [`PATIENCE`].
     pub async fn line(&mut self) -> Option<String> {
-        let line = tokio::time::timeout(PATIENCE, self.lines.recv()).await;
-        line.unwrap_or_else(|_| panic!("{} has said nothing for {PATIENCE:?}", self.name))
+        self.line_within(PATIENCE).await
+    }
+
+    /// [`line`](Worker::line) with a limit of the test's own.
+    ///
+    /// # Panics
+    /// When it says nothing for that long.
+    pub async fn line_within(&mut self, limit: Duration) -> Option<String> {
+        let line = tokio::time::timeout(limit, self.lines.recv()).await;
+        line.unwrap_or_else(|_| panic!("{} has said nothing for {limit:?}", self.name))
     }
 
     /// Waits for a line that starts with `prefix`, and gives it. Lines before it are passed over.
@@ -156,6 +164,12 @@ impl Worker {
     pub async fn ask(&mut self, line: &str) -> String {
         self.send(line);
         self.line().await.unwrap_or_else(|| panic!("{} ended before {line:?}", self.name))
+    }
+
+    /// Takes what it says from now on: for somebody who reads it elsewhere.
+    pub(crate) fn take_lines(&mut self) -> mpsc::UnboundedReceiver<String> {
+        let (_, none) = mpsc::unbounded_channel();
+        std::mem::replace(&mut self.lines, none)
     }
 
     /// `kill -9`. Returns when the process is gone.

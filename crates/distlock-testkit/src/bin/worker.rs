@@ -7,6 +7,8 @@
 //! lock NAME [LEASE_MS]         locked OWNER
 //! try NAME WAIT_MS LEASE_MS    locked OWNER | busy                (lease 0: the watchdog's)
 //! fair NAME                    locked OWNER                       (a fair lock)
+//! read NAME                    locked OWNER                       (to read, for as long as it lives)
+//! write NAME                   locked OWNER                       (to write, likewise)
 //! unlock [NAME]                unlocked                           (without a name: the last one locked)
 //! drop [NAME]                  dropped
 //! state [NAME]                 state Held|Suspect|Lost REMAINING_MS
@@ -24,7 +26,7 @@ use std::io::{Write, stdout};
 use std::str::SplitWhitespace;
 use std::time::Duration;
 
-use distlock::{Error, ErrorKind, Guard, Locks, Permits, Result};
+use distlock::{Error, ErrorKind, Guard, Locks, Permits, ReadGuard, Result, WriteGuard};
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 
 #[tokio::main(flavor = "current_thread")]
@@ -52,6 +54,8 @@ fn say(line: &str) {
 struct Worker {
     locks: Option<Locks>,
     guards: Vec<Guard>,
+    reads: Vec<ReadGuard>,
+    writes: Vec<WriteGuard>,
     permits: Vec<Permits>,
 }
 
@@ -87,6 +91,18 @@ impl Worker {
             "fair" => {
                 let guard = self.locks()?.fair(word(&mut words)?).lock().await?;
                 self.keep(guard)
+            }
+            "read" => {
+                let guard = self.locks()?.rw(word(&mut words)?).read().await?;
+                let answer = format!("locked {}", guard.owner());
+                self.reads.push(guard);
+                answer
+            }
+            "write" => {
+                let guard = self.locks()?.rw(word(&mut words)?).write().await?;
+                let answer = format!("locked {}", guard.owner());
+                self.writes.push(guard);
+                answer
             }
             "unlock" => {
                 self.take(words.next())?.unlock().await?;
@@ -188,6 +204,8 @@ impl Worker {
             locks.close().await;
         }
         self.guards.clear();
+        self.reads.clear();
+        self.writes.clear();
         self.permits.clear();
     }
 }

@@ -163,20 +163,20 @@ pub async fn whoever_leaves_or_enters_brings_the_others_closer(server: Server) {
 
 /// Redisson: testAbandonedTimeoutDrift_Descrete. What those who are found dead do to the others' times.
 pub async fn the_dead_bring_the_others_closer(server: Server) {
-    let locks = open(&server, Duration::from_secs(50)).await;
+    let locks = open(&server, Duration::from_secs(300)).await;
     let queue = Queue::of(&server, "k");
     let guard = locks.fair("k").lock().lease(LEASE).await.expect("it is free");
-    queue.add_dead("one", 50_000).await;
-    queue.add_dead("two", 50_000).await;
+    queue.add_dead("one", 300_000).await;
+    queue.add_dead("two", 300_000).await;
     let next = Waiter::join_with(&locks, "k", LEASE).await;
     let last = Waiter::join(&locks, "k").await;
-    assert_times(&queue, &[80.0, 130.0, 180.0, 230.0]).await;
+    assert_times(&queue, &[330.0, 630.0, 930.0, 1230.0]).await;
     queue.listen(2).await;
     guard.unlock().await.expect("it was held");
-    // The living ask meanwhile: one who is there and does not come has less, and those behind it too, until they ask again.
-    assert_no_later(&queue, &[1.0, 1.0, 51.0, 101.0]).await;
+    // All keep their times for as long as the first of the dead may come after all; it would take off what is its own.
+    assert_no_later(&queue, &[1.0, 630.0, 930.0, 1230.0]).await;
     let guard = next.enters().await;
-    assert_no_later(&queue, &[80.0]).await;
+    assert_times(&queue, &[330.0]).await;
     guard.unlock().await.expect("it was held");
     last.enters().await.unlock().await.expect("it was held");
     assert_clean(&server, "").await;

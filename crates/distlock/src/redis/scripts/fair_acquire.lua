@@ -38,7 +38,7 @@ if head then
     -- Who asks is there, and does not lose its place by asking.
     redis.call('zadd', timeouts, 'gt', now + patience, owner)
   end
-  head, dropped = drop_dead(now)
+  head, dropped = drop_dead(now, channel, free and owner)
 end
 local first_in_line = not head or head == owner
 
@@ -47,7 +47,7 @@ if free and first_in_line then
   if head then
     redis.call('lpop', queue)
     redis.call('zrem', timeouts, owner)
-    lower(patience, now + math.max(lease + patience, LEAST), {})
+    close_up(0, patience, now + math.max(lease + patience, LEAST), {})
   end
   redis.call('hset', lock, owner, 1)
   local set = redis.pcall('pexpire', lock, lease)
@@ -63,24 +63,18 @@ if free and first_in_line then
   return nil
 end
 
+-- Before anybody's time is cut: it is added to.
+local last = patience > 0 and not queued and redis.call('lindex', queue, -1)
+local score = last and redis.call('zscore', timeouts, last)
 local rest = ttl
 if free then
   local first, absent = first_present(function(waiter)
-    if waiter == owner then
-      return true
-    end
-    -- Not being allowed to ask is no reason to take anybody for dead.
-    local listening = redis.pcall('pubsub', 'numsub', channel .. ':' .. waiter)
-    return not listening[2] or listening[2] > 0
+    return waiter == owner or listens(waiter, channel)
   end)
-  local latest, changed = cut(absent, now + GRACE, now)
-  if first and first ~= owner then
-    local came, also = cut({ first }, now + ABSENCE, now)
-    latest = math.max(latest, came)
-    -- A call may have been lost, and a lease ends without one. Once for each change: this is no polling.
-    if changed or also or dropped then
-      redis.pcall('publish', channel .. ':' .. first, '0')
-    end
+  local latest, changed = cut(head, now + (absent > 0 and GRACE or ABSENCE), now)
+  -- A call may have been lost, and a lease ends without one. Once for each change: this is no polling.
+  if first and first ~= owner and (changed or dropped) then
+    redis.pcall('publish', channel .. ':' .. first, '0')
   end
   rest = latest - now
 elseif not first_in_line then
@@ -95,8 +89,6 @@ if patience == 0 then
 end
 if not queued then
   now = now or clock()
-  local last = redis.call('lindex', queue, -1)
-  local score = last and redis.call('zscore', timeouts, last)
   redis.call('zadd', timeouts, math.max(tonumber(score or 0), now + ttl) + patience, owner)
   local pushed = redis.pcall('rpush', queue, owner)
   if type(pushed) == 'table' then

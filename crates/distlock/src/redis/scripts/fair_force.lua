@@ -8,7 +8,7 @@ if ttl == -1 then
   return { ttl, fields, {} }
 end
 local now = clock()
-drop_dead(now)
+drop_dead(now, ARGV[1])
 local waiting = redis.call('lrange', queue, 0, -1)
 redis.call('del', lock)
 -- The lock is free even if nobody may be told.

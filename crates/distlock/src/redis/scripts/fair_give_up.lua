@@ -6,7 +6,7 @@
 -- them into the past.
 local owner, patience, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local now = clock()
-local head, left = drop_dead(now)
+local head, left = drop_dead(now, channel)
 local place = head and redis.call('lpos', queue, owner)
 left = redis.call('hdel', lock, owner) == 1 or left
 local ttl = redis.call('pttl', lock)
@@ -17,7 +17,7 @@ if place then
   end
   redis.call('lrem', queue, 0, owner)
   redis.call('zrem', timeouts, owner)
-  lower(patience, now + math.max(math.max(ttl, 0) + patience, LEAST), before)
+  close_up(place, patience, now + math.max(math.max(ttl, 0) + patience, LEAST), before)
   left = true
 end
 -- Whoever was called and leaves passes the call on.

@@ -9,7 +9,7 @@ local owner, depth, channel = ARGV[1], ARGV[2], ARGV[3]
 local head, now = redis.call('lindex', queue, 0), nil
 if head then
   now = clock()
-  head = drop_dead(now)
+  head = drop_dead(now, channel)
 end
 if depth ~= '0' then
   if redis.call('hexists', lock, owner) == 0 then

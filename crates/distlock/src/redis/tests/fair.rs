@@ -211,13 +211,20 @@ async fn the_dead_share_one_grace_and_no_more_than_a_bounded_number_is_looked_at
         store.acquire(&waits("k", *one)).await.unwrap();
     }
     store.release(&freed("k", holder)).await.unwrap();
-    let left: Vec<i64> = queue(&mut raw, "k").await.into_iter().map(|(_, left)| left).collect();
-    assert_eq!(left[..128], [1; 128]);
-    assert_eq!(left[128..], [301, 601]);
+    // Nobody is there who would have to wait for them.
+    assert_eq!(queue(&mut raw, "k").await[0].1, 330);
     let Attempt::Busy { ttl } = store.acquire(&waits("k", owner())).await.unwrap() else {
         panic!("out of turn");
     };
     assert!(ttl <= Duration::from_secs(1), "{ttl:?}");
+    let left: Vec<i64> = queue(&mut raw, "k").await.into_iter().map(|(_, left)| left).collect();
+    assert_eq!(left[..2], [1, 630]);
+    assert_eq!(left[129..], [39_030, 39_330]);
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    store.acquire(&waits("k", owner())).await.unwrap();
+    // The one, and as many as are looked at.
+    let left: Vec<i64> = queue(&mut raw, "k").await.into_iter().map(|(_, left)| left).collect();
+    assert_eq!(left, [1, 600, 900]);
 }
 
 #[tokio::test]

@@ -4,7 +4,6 @@
 //! while it listens for itself. When the lock is free and those before the first who is there do not listen, they get a
 //! short grace, all of them the same one: a queue of the dead costs as much as one of them.
 
-use std::ops::Range;
 use std::time::Duration;
 
 use super::{Around, Machine, Step, Wake, exclusive};
@@ -38,6 +37,9 @@ pub const WALK: usize = 128;
 
 /// When somebody goes, those behind it come closer to their turn and so to their time. It is not cut to less than this.
 pub const LEAST: Duration = Duration::from_secs(5);
+
+/// When somebody is found dead, whoever is first then has no more time than the lock and this. Redisson's patience.
+pub const PLACE: Duration = Duration::from_secs(300);
 
 /// A lock that is held, waited for, or both. One that is neither has no entry.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -81,65 +83,81 @@ impl Entry {
         self.queue.iter().position(|place| place.owner == owner)
     }
 
-    /// Drops those at the head of the queue whose time is over. Says whether there were any.
-    fn drop_dead(&mut self, now: Moment) -> bool {
-        let dead = self.queue.iter().take_while(|place| place.until <= now).count();
+    /// Drops those at the head of the queue whose time is over. If the lock is free for somebody to ask, those behind them
+    /// who do not listen have had the same grace. Says whether there were any.
+    fn drop_dead(&mut self, now: Moment, asker: Option<Owner>, around: &dyn Around) -> bool {
+        let mut dead = self.queue.iter().take_while(|place| place.until <= now).count();
+        if dead == 0 {
+            return false;
+        }
+        if let Some(asker) = asker {
+            let behind = self.queue[dead..].iter().take(WALK);
+            let absent = |place: &&Place| place.owner != asker && !around.listens(place.owner);
+            dead += behind.take_while(absent).count();
+        }
         self.queue.drain(..dead);
-        dead > 0
+        if let Some(first) = self.queue.first() {
+            // Nobody has taken the patience of the dead off the others' times.
+            let by = first.until.since(now.after(self.ttl(now) + PLACE));
+            self.closer(0, by);
+        }
+        true
     }
 
-    /// Brings the times of those from `from` on closer, but not below `floor`.
-    fn lower(&mut self, from: usize, by: Duration, floor: Moment) {
+    /// Brings the times of those from `from` on closer, all by the same.
+    ///
+    /// Redisson takes the patience of whoever comes in off the times of all behind it, however little they have: so it must
+    /// still be in there.
+    fn closer(&mut self, from: usize, by: Duration) {
         for place in &mut self.queue[from..] {
-            place.until = place.until.before(by).max(place.until.min(floor));
+            place.until = place.until.before(by);
         }
     }
 
-    /// Leaves these waiters no more time than until `limit`, and brings those behind them closer by as much. Says whether
-    /// any of them had more.
-    fn cut(&mut self, these: Range<usize>, limit: Moment, now: Moment) -> bool {
-        let mut by = Duration::ZERO;
-        for place in &mut self.queue[these.clone()] {
-            by = by.max(place.until.since(limit));
-            place.until = place.until.min(limit);
+    /// Somebody has left this place: brings those behind it closer, but not the first of them below `floor`.
+    fn close_up(&mut self, from: usize, by: Duration, floor: Moment) {
+        if let Some(first) = self.queue.get(from) {
+            self.closer(from, by.min(first.until.since(floor)));
         }
-        self.lower(these.end, by, now.after(LEAST));
-        by > Duration::ZERO
     }
 
-    /// The first in the queue who is there. Those before it get a short grace; also says whether any of them had more.
-    fn first_present(
-        &mut self,
-        now: Moment,
-        present: impl Fn(Owner) -> bool,
-    ) -> (Option<usize>, bool) {
-        let near = &self.queue[..self.queue.len().min(WALK)];
-        let first = near.iter().position(|place| present(place.owner));
-        let absent = 0..first.unwrap_or(near.len());
-        (first, self.cut(absent, now.after(GRACE), now))
+    /// The lock is free and it is the turn of the first in line, who does not come: leaves it no more time than until `limit`.
+    /// Says how long that is, and whether it had more.
+    ///
+    /// Nobody else: what is cut, Java takes off once more when it comes in.
+    fn cut(&mut self, limit: Moment, now: Moment) -> (Duration, bool) {
+        let head = &mut self.queue[0];
+        let had_more = head.until > limit;
+        head.until = head.until.min(limit);
+        (head.until.since(now), had_more)
+    }
+
+    /// The first in the queue who is there.
+    fn first_present(&self, present: impl Fn(Owner) -> bool) -> Option<usize> {
+        self.queue.iter().take(WALK).position(|place| present(place.owner))
     }
 
     /// The lock is free: whom to call.
     fn next(&mut self, now: Moment, around: &dyn Around) -> Wake {
-        let (first, _) = self.first_present(now, |owner| around.listens(owner));
-        first.map_or(Wake::Nobody, |first| Wake::Waiter(self.queue[first].owner))
+        // If nobody is there, nobody has to wait for the others, and whoever comes next adds to their times.
+        let first = self.first_present(|owner| around.listens(owner));
+        let Some(first) = first else { return Wake::Nobody };
+        if first > 0 {
+            self.cut(now.after(GRACE), now);
+        }
+        Wake::Waiter(self.queue[first].owner)
     }
 
-    /// The lock is free and it is not this one's turn: how long to wait for those whose turn it is, and whom to call.
+    /// The lock is free and it is not this one's turn: how long to wait for the one whose turn it is, and whom to call.
     fn stand_by(&mut self, me: Owner, now: Moment, around: &dyn Around) -> (Duration, Wake, bool) {
-        let present = |owner| owner == me || around.listens(owner);
-        let (first, mut changed) = self.first_present(now, present);
-        let mut before = first.unwrap_or(self.queue.len().min(WALK));
-        let mut called = Wake::Nobody;
-        if let Some(first) = first
-            && self.queue[first].owner != me
-        {
-            changed |= self.cut(first..first + 1, now.after(ABSENCE), now);
-            called = Wake::Waiter(self.queue[first].owner);
-            before += 1;
-        }
-        let last = self.queue[..before].iter().map(|place| place.until).max();
-        (last.map_or(Duration::ZERO, |last| last.since(now)), called, changed)
+        let first = self.first_present(|owner| owner == me || around.listens(owner));
+        let limit = if first == Some(0) { ABSENCE } else { GRACE };
+        let (left, changed) = self.cut(now.after(limit), now);
+        let called = match first.map(|first| self.queue[first].owner) {
+            Some(owner) if owner != me => Wake::Waiter(owner),
+            _ => Wake::Nobody,
+        };
+        (left, called, changed)
     }
 
     /// The lock is held, and another one may be first in line than before. It learns that when it asks next, unless the lock
@@ -168,14 +186,15 @@ impl Entry {
             let place = &mut self.queue[index];
             place.until = place.until.max(now.after(wait));
         }
-        let dropped = self.drop_dead(now);
+        let asker = self.held.is_none().then_some(me);
+        let dropped = self.drop_dead(now, asker, around);
         let first_in_line = self.queue.first().is_none_or(|place| place.owner == me);
 
         if self.held.is_none() && first_in_line {
             let mut wake = Wake::Nobody;
             if !self.queue.is_empty() {
                 self.queue.remove(0);
-                self.lower(0, wait, now.after((claim.lease + wait).max(LEAST)));
+                self.close_up(0, wait, now.after((claim.lease + wait).max(LEAST)));
                 wake = self.first_in_line(claim.lease);
             }
             let (held, answer) = exclusive::acquire(None, claim, now);
@@ -183,6 +202,8 @@ impl Entry {
         }
 
         let ttl = self.ttl(now);
+        // Before anybody's time is cut: it is added to.
+        let last = self.queue.last().map_or(now, |place| place.until).max(now.after(ttl));
         let (mut rest, mut wake) = (ttl, Wake::Nobody);
         if self.held.is_none() {
             let (grace, called, changed) = self.stand_by(me, now, around);
@@ -202,7 +223,6 @@ impl Entry {
             };
             rest = rest.min(recheck.min(wait / 2).max(RECHECK_LEAST));
             if queued.is_none() {
-                let last = self.queue.last().map_or(now, |place| place.until).max(now.after(ttl));
                 self.queue.push(Place { owner: me, until: last.after(wait) });
             }
         }
@@ -258,7 +278,7 @@ impl Machine for Entry {
             let freed = matches!(answer, Released::Freed { .. });
             return entry.with(answer, if freed { Wake::Everybody } else { Wake::Nobody });
         }
-        entry.drop_dead(now);
+        entry.drop_dead(now, None, around);
         // Also if it had expired, or was released before and the answer was lost: nobody may have been called yet.
         let wake = match entry.held {
             None if claim.depth == 0 => entry.next(now, around),
@@ -284,7 +304,7 @@ impl Machine for Entry {
             return Step { entry, answer: (), wake };
         };
         let mut entry = Entry::now(entry, now);
-        let mut left = entry.drop_dead(now);
+        let mut left = entry.drop_dead(now, None, around);
         if entry.held.as_ref().is_some_and(|held| held.owner == claim.owner) {
             entry.held = None;
             left = true;
@@ -292,7 +312,7 @@ impl Machine for Entry {
         if let Some(index) = entry.place_of(claim.owner) {
             entry.queue.remove(index);
             let wait = patience.unwrap_or_default();
-            entry.lower(index, wait, now.after((entry.ttl(now) + wait).max(LEAST)));
+            entry.close_up(index, wait, now.after((entry.ttl(now) + wait).max(LEAST)));
             left = true;
         }
         // Whoever was called and leaves passes the call on.
@@ -314,7 +334,7 @@ impl Machine for Entry {
         if !matches!(what, What::Fair { .. }) {
             return entry.with((), Wake::Everybody);
         }
-        entry.drop_dead(now);
+        entry.drop_dead(now, None, around);
         let wake = entry.next(now, around);
         entry.with((), wake)
     }

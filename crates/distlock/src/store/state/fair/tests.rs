@@ -170,10 +170,11 @@ fn a_release_calls_the_first_who_listens_and_the_dead_before_it_share_one_grace(
     }
     lock.ears.0.extend([c, d]);
     assert_eq!(lock.release(holder, at(0)).1, Wake::Waiter(c));
-    assert_eq!(lock.times(at(0)), [1000, 1000, 301_000, 601_000]);
+    assert_eq!(lock.times(at(0)), [1000, 630_000, 930_000, 1_230_000]);
     assert_eq!(lock.ask(c, at(0)).0, busy(1000));
-    assert_eq!(lock.ask(d, at(0)).0, busy(1500));
+    assert_eq!(lock.ask(d, at(0)).0, busy(1000));
     assert_eq!(lock.ask(c, at(1000)).0, ACQUIRED);
+    assert_eq!(lock.times(at(1000)), [330_000]);
 }
 
 #[test]
