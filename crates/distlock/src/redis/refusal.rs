@@ -78,6 +78,12 @@ pub(crate) fn is_not_now(text: &str) -> bool {
     words(text).any(|word| NOT_NOW.contains(&word))
 }
 
+/// Whether a step was refused because some of its keys are at one server and some at another, while their slot moves.
+pub(crate) fn is_apart(error: &Error) -> bool {
+    error.kind() == ErrorKind::Unavailable
+        && words(&error.to_string()).any(|word| word == "TRYAGAIN")
+}
+
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_ascii_uppercase()).filter(|word| !word.is_empty())
 }
@@ -130,6 +136,13 @@ mod tests {
         for (code, text, kind) in table {
             assert_eq!(explain(code, text).kind(), kind, "{code} {text}");
         }
+    }
+
+    #[test]
+    fn keys_that_are_apart_are_told_from_other_trouble() {
+        let apart = explain("TRYAGAIN", "Multiple keys request during rehashing of slot");
+        assert!(is_apart(&apart));
+        assert!(!is_apart(&explain("CLUSTERDOWN", "The cluster is down")));
     }
 
     #[test]

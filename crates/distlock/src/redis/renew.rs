@@ -1,10 +1,10 @@
 //! Renewing many holds at once.
 
 use super::call::Call;
-use super::{RedisStore, exclusive, latch, leased, permits, rw, simple};
+use super::{RedisStore, exclusive, latch, leased, permits, refusal, rw, simple};
 use crate::config;
 use crate::env::BoxFuture;
-use crate::error::{ErrorKind, Result};
+use crate::error::Result;
 use crate::store::{Claim, What};
 use crate::together::join_all;
 
@@ -63,16 +63,18 @@ impl RedisStore {
     ) -> Vec<Result<bool>> {
         let Some(first) = members.first() else { return Vec::new() };
         let reply = self.run(first.what, &first.name, script(&members)).await;
-        let refused = matches!(&reply, Err(e) if e.kind() == ErrorKind::Unavailable);
-        if !refused || members.len() == 1 || !self.topology.moves() {
+        if members.len() == 1 || !matches!(&reply, Err(e) if refusal::is_apart(e)) {
             return exclusive::renewed(reply, members.len());
         }
-        // While their slot moves, some of these may be here and some there: then no server can do all in one step.
-        let mut answers = Vec::with_capacity(members.len());
-        for claim in members {
-            let reply = self.run(claim.what, &claim.name, script(&[claim])).await;
-            answers.extend(exclusive::renewed(reply, 1));
-        }
-        answers
+        // While their slot moves, some of these are here and some there: no server can do all in one step, but each can do
+        // its own.
+        let singles = members.iter().map(|claim| {
+            let single: BoxFuture<'_, Vec<Result<bool>>> = Box::pin(async move {
+                let reply = self.run(claim.what, &claim.name, script(&[claim])).await;
+                exclusive::renewed(reply, 1)
+            });
+            single
+        });
+        join_all(singles.collect()).await.into_iter().flatten().collect()
     }
 }

@@ -213,3 +213,30 @@ async fn a_waiter_hears_when_its_slot_comes_back() {
         cluster.assert_clean("").await;
     }
 }
+
+/// Valkey 9 can move a slot in one step, in which it is open to nobody.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_that_moves_at_once_is_followed() {
+    if Flavor::Valkey.program().is_none() {
+        return eprintln!("SKIPPED: no server for {:?}", Flavor::Valkey);
+    }
+    for way in WAYS {
+        let cluster = Cluster::builder(Flavor::Valkey).start().await;
+        let locks = Locks::connect(&cluster.url(way)).await.expect("a cluster");
+        let mutex = locks.mutex("{t}m").lock().lease(LONG).await.expect("free");
+        let fair = locks.fair("{t}f").lock().lease(LONG).await.expect("free");
+        let waiter = waiting(&cluster.url(way), "{t}m").await;
+        let (from, to) = (cluster.primary_of("{t}").await, cluster.other_primary("{t}").await);
+        let slot = cluster.slot_of("{t}").await.to_string();
+        let id: String = to.ask(&["CLUSTER", "MYID"]).await;
+        from.cli(&["CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", &slot, &slot, "NODE", &id]).await;
+        eventually("the waiter is subscribed where the slot is now", || async {
+            to.pubsub_channels().await.iter().any(|name| name.contains("{t}"))
+        })
+        .await;
+        fair.unlock().await.expect("held");
+        mutex.unlock().await.expect("held");
+        waiter.enters().await;
+        cluster.assert_clean("").await;
+    }
+}

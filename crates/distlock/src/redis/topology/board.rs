@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::redis::node::Node;
 use crate::redis::pubsub::Wish;
 use crate::store::{Listener, Topic};
@@ -80,7 +80,10 @@ impl Board {
     /// Why it is not, unless its server is busy with it.
     pub(crate) fn trouble(&self, channel: &str, limit: Duration) -> Option<Error> {
         let entries = self.entries();
-        let seat = entries.get(channel)?.seat.as_ref()?;
+        let Some(seat) = entries.get(channel).and_then(|entry| entry.seat.as_ref()) else {
+            let text = "no server of the cluster serves this channel now";
+            return Some(Error::new(ErrorKind::Unavailable, text));
+        };
         let waiting = seat.wishes.iter().filter(|wish| !matches!(wish.is_heard(), Ok(true)));
         waiting.filter_map(|wish| wish.trouble(limit)).next()
     }

@@ -78,11 +78,6 @@ impl Topology {
         }
     }
 
-    /// Whether what one server has may be on its way to another.
-    pub(crate) fn moves(&self) -> bool {
-        !matches!(self, Topology::Single(_))
-    }
-
     /// Whether one script may be about all of these.
     pub(crate) fn together(&self, claims: &[Claim]) -> bool {
         match self {
