@@ -140,7 +140,7 @@ impl Shared {
             State::On => Ok(true),
             State::Off | State::Joining => Ok(false),
             State::Refused => {
-                let why = registry.trouble().cloned();
+                let why = registry.refusal().cloned();
                 Err(why.unwrap_or_else(|| {
                     Error::new(ErrorKind::Config, "the server refused the subscription")
                 }))

@@ -124,9 +124,14 @@ impl Registry {
         self.changed.is_empty()
     }
 
-    /// Why a channel is refused, or why there is no connection.
+    /// Why there is no connection.
     pub(crate) fn trouble(&self) -> Option<&Error> {
-        self.refusal.as_ref().or(self.failure.as_ref())
+        self.failure.as_ref()
+    }
+
+    /// Why a channel is refused.
+    pub(crate) fn refusal(&self) -> Option<&Error> {
+        self.refusal.as_ref()
     }
 
     /// What to tell the server now; taken as told.
