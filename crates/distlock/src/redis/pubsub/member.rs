@@ -26,6 +26,7 @@ pub(crate) struct Membership {
 #[derive(Debug, Default)]
 pub(crate) struct Doubt {
     raised: AtomicBool,
+    over: AtomicBool,
     /// Something is in doubt, or there is something to look after.
     pub(crate) news: Notify,
     closing: Notify,
@@ -43,8 +44,13 @@ impl Doubt {
 
     /// Nobody needs to find out anything any more.
     pub(crate) fn close(&self) {
+        self.over.store(true, Ordering::Relaxed);
         self.closing.notify_one();
         self.news.notify_one();
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
     }
 
     pub(crate) async fn closed(&self) {

@@ -31,6 +31,10 @@ pub(crate) async fn keep(cluster: Weak<Shared>, doubt: Arc<Doubt>, env: Arc<dyn 
             },
         };
         let Some(cluster) = cluster.upgrade() else { return };
+        // It may be woken for that while the cluster is still being dropped, and nothing would wake it again.
+        if doubt.is_closed() {
+            return;
+        }
         if !due {
             continue;
         }
