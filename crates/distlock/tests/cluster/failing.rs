@@ -7,7 +7,7 @@ use distlock::{Event, Locks, Observer, State, Subject};
 use distlock_testkit::suites::eventually;
 use distlock_testkit::{Cluster, Flavor, Server};
 
-use crate::{LONG, SOON, WAYS, queued, waiting, with_replicas};
+use crate::{SOON, WAYS, waiters_follow, waiting, with_replicas};
 
 /// Outlives a failover, and is so long that nobody who waits looks again by itself.
 const WATCHDOG: Duration = Duration::from_secs(300);
@@ -23,27 +23,8 @@ async fn replicated(replica: &Server, name: &str) {
 async fn whoever_waits_is_subscribed_again_after_a_manual_failover() {
     for way in WAYS {
         let cluster = with_replicas(Flavor::Redis).await;
-        let locks = Locks::connect(&cluster.url(way)).await.expect("a cluster");
-        let mutex = locks.mutex("{t}m").lock().lease(LONG).await.expect("free");
-        let fair = locks.fair("{t}f").lock().lease(LONG).await.expect("free");
-        let waiter = waiting(&cluster.url(way), "{t}m").await;
-        let elsewhere = Locks::connect(&cluster.url(way)).await.expect("a cluster");
-        let in_line = tokio::spawn(async move {
-            elsewhere.fair("{t}f").lock().lease(LONG).await.expect("a turn").unlock().await
-        });
-        queued(&locks, "{t}f", 1).await;
-        let old = cluster.primary_of("{t}").await;
-        let new = cluster.fail_over(&old).await;
-        eventually("both are subscribed at the new primary", || async {
-            new.pubsub_channels().await.iter().filter(|name| name.contains("{t}")).count() == 2
-        })
-        .await;
-        mutex.unlock().await.expect("held");
-        waiter.enters().await;
-        fair.unlock().await.expect("held");
-        let entered = tokio::time::timeout(SOON, in_line).await.expect("woken");
-        entered.expect("no panic").expect("held");
-        cluster.assert_clean("").await;
+        let swap = async || cluster.fail_over(&*cluster.primary_of("{t}").await).await;
+        waiters_follow(&cluster, way, swap).await;
     }
 }
 

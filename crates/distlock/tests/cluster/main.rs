@@ -13,11 +13,12 @@ mod renewing;
 mod several;
 mod ways;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use distlock::Locks;
 use distlock_testkit::suites::{Recorder, eventually};
-use distlock_testkit::{Cluster, Flavor};
+use distlock_testkit::{Cluster, Flavor, Server};
 use tokio::task::JoinHandle;
 
 /// Whoever is let in long before this was woken, and did not wait for a lease to end.
@@ -64,4 +65,29 @@ async fn queued(locks: &Locks, name: &str, count: usize) {
     let queued =
         || async { locks.fair(name).inspect().await.is_ok_and(|seen| seen.queue.len() == count) };
     eventually("somebody is in the queue", queued).await;
+}
+
+/// One who waits for a mutex and one in line for a fair lock are subscribed at the server that `change` gives them, and woken
+/// there: nobody looks again by itself before the leases end.
+async fn waiters_follow(cluster: &Cluster, way: &str, change: impl AsyncFnOnce() -> Arc<Server>) {
+    let locks = Locks::connect(&cluster.url(way)).await.expect("a cluster");
+    let mutex = locks.mutex("{t}m").lock().lease(LONG).await.expect("free");
+    let fair = locks.fair("{t}f").lock().lease(LONG).await.expect("free");
+    let waiter = waiting(&cluster.url(way), "{t}m").await;
+    let elsewhere = Locks::connect(&cluster.url(way)).await.expect("a cluster");
+    let in_line = tokio::spawn(async move {
+        elsewhere.fair("{t}f").lock().lease(LONG).await.expect("a turn").unlock().await
+    });
+    queued(&locks, "{t}f", 1).await;
+    let now = change().await;
+    eventually("both are subscribed at the server that serves them now", || async {
+        now.pubsub_channels().await.iter().filter(|name| name.contains("{t}")).count() == 2
+    })
+    .await;
+    mutex.unlock().await.expect("held");
+    waiter.enters().await;
+    fair.unlock().await.expect("held");
+    let entered = tokio::time::timeout(SOON, in_line).await.expect("woken");
+    entered.expect("no panic").expect("held");
+    cluster.assert_clean("").await;
 }

@@ -8,7 +8,7 @@ use distlock::Locks;
 use distlock_testkit::suites::{Section, eventually};
 use distlock_testkit::{Cluster, Flavor};
 
-use crate::{LONG, SOON, WAYS, queued, waiting};
+use crate::{LONG, SOON, WAYS, waiters_follow, waiting};
 
 async fn nothing() {}
 
@@ -170,27 +170,11 @@ async fn moves_under_load(flavor: Flavor, way: &str) {
 async fn a_waiter_moves_with_its_slot() {
     for way in WAYS {
         let cluster = Cluster::builder(Flavor::Redis).start().await;
-        let locks = Locks::connect(&cluster.url(way)).await.expect("a cluster");
-        let mutex = locks.mutex("{t}m").lock().lease(LONG).await.expect("free");
-        let fair = locks.fair("{t}f").lock().lease(LONG).await.expect("free");
-        let waiter = waiting(&cluster.url(way), "{t}m").await;
-        let elsewhere = Locks::connect(&cluster.url(way)).await.expect("a cluster");
-        let in_line = tokio::spawn(async move {
-            elsewhere.fair("{t}f").lock().lease(LONG).await.expect("a turn").unlock().await
-        });
-        queued(&locks, "{t}f", 1).await;
-        cluster.move_slot("{t}", nothing).await;
-        let now = cluster.primary_of("{t}").await;
-        eventually("both are subscribed where the slot is now", || async {
-            now.pubsub_channels().await.iter().filter(|name| name.contains("{t}")).count() == 2
-        })
-        .await;
-        mutex.unlock().await.expect("held");
-        waiter.enters().await;
-        fair.unlock().await.expect("held");
-        let entered = tokio::time::timeout(SOON, in_line).await.expect("woken");
-        entered.expect("no panic").expect("held");
-        cluster.assert_clean("").await;
+        let change = async || {
+            cluster.move_slot("{t}", nothing).await;
+            cluster.primary_of("{t}").await
+        };
+        waiters_follow(&cluster, way, change).await;
     }
 }
 
