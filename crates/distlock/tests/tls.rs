@@ -105,13 +105,31 @@ mod tls {
             Server::builder(Flavor::Redis).tls(Tls::Server).password("canary").start().await;
         let elsewhere = server.dir().join("elsewhere");
         std::fs::create_dir(&elsewhere).unwrap();
-        let others = Certificates::generate(&elsewhere);
+        let others = Certificates::generate(&elsewhere, Tls::Server);
         let at = format!("rediss://:canary@{}", server.addr());
         let kinds = [ErrorKind::Config, ErrorKind::Unavailable];
         fails_closed(&server, &format!("{at}?ca={}", others.ca.display()), &kinds).await;
         // The system does not trust it either.
         fails_closed(&server, &at, &kinds).await;
         fails_closed(&server, &format!("{at}?ca=/no/such/file"), &[ErrorKind::Config]).await;
+    }
+
+    #[tokio::test]
+    async fn an_expired_certificate_is_refused() {
+        let server =
+            Server::builder(Flavor::Redis).tls(Tls::Expired).password("canary").start().await;
+        let kinds = [ErrorKind::Config, ErrorKind::Unavailable];
+        fails_closed(&server, &server.url(), &kinds).await;
+    }
+
+    /// Broken for long. The server would speak it.
+    #[tokio::test]
+    async fn an_old_protocol_is_refused() {
+        let server = Server::builder(Flavor::Redis).tls(Tls::Server).password("canary");
+        let old = ["--tls-protocols", "TLSv1.1", "--tls-ciphers", "DEFAULT@SECLEVEL=0"];
+        let server = server.args(old).start().await;
+        let kinds = [ErrorKind::Config, ErrorKind::Unavailable];
+        fails_closed(&server, &server.url(), &kinds).await;
     }
 
     #[tokio::test]
@@ -135,7 +153,7 @@ mod tls {
         fails_closed(&server, &at, &kinds).await;
         let elsewhere = server.dir().join("elsewhere");
         std::fs::create_dir(&elsewhere).unwrap();
-        let others = Certificates::generate(&elsewhere);
+        let others = Certificates::generate(&elsewhere, Tls::Server);
         let (cert, key) = (others.client_cert.display(), others.client_key.display());
         fails_closed(&server, &format!("{at}&cert={cert}&key={key}"), &kinds).await;
         let half = format!("{at}&cert={cert}");

@@ -250,7 +250,7 @@ impl Builder {
     fn plan(self) -> Plan {
         let dir = Scratch::new();
         let tls = self.tls.map(|tls| {
-            (tls, self.certificates.unwrap_or_else(|| Certificates::generate(dir.path())))
+            (tls, self.certificates.unwrap_or_else(|| Certificates::generate(dir.path(), tls)))
         });
         Plan {
             flavor: self.flavor,

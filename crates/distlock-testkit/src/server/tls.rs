@@ -15,6 +15,8 @@ pub enum Tls {
     Server,
     /// Clients must show a certificate too.
     Mutual,
+    /// As [`Server`](Tls::Server), but its certificate has long expired.
+    Expired,
 }
 
 /// The files of one throw-away authority: PEM, in the server's own directory.
@@ -34,7 +36,7 @@ pub struct Certificates {
 
 impl Certificates {
     /// Makes an authority and writes its certificates into `dir`.
-    pub fn generate(dir: &Path) -> Self {
+    pub fn generate(dir: &Path, tls: Tls) -> Self {
         let ca_key = key();
         let mut ca = params("distlock test authority", &[]);
         ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -42,9 +44,8 @@ impl Certificates {
         let ca_cert = ca.self_signed(&ca_key).expect("a well-formed authority can be signed");
         let issuer = Issuer::new(ca, ca_key);
 
-        let issue = |name: &str, hosts: &[&str], usages: &[ExtendedKeyUsagePurpose]| {
+        let issue = |mut params: CertificateParams, usages: &[ExtendedKeyUsagePurpose]| {
             let key = key();
-            let mut params = params(name, hosts);
             params.extended_key_usages = usages.to_vec();
             let cert = params.signed_by(&key, &issuer).expect("a well-formed request is signed");
             (cert.pem(), key.serialize_pem())
@@ -52,8 +53,13 @@ impl Certificates {
         let hosts = ["localhost", "127.0.0.1"];
         // Servers of a cluster are each other's clients.
         let both = [ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        let server = issue("distlock test server", &hosts, &both);
-        let client = issue("distlock test client", &[], &both[1..]);
+        let mut server = params("distlock test server", &hosts);
+        if tls == Tls::Expired {
+            server.not_before = rcgen::date_time_ymd(2019, 1, 1);
+            server.not_after = rcgen::date_time_ymd(2019, 12, 31);
+        }
+        let server = issue(server, &both);
+        let client = issue(params("distlock test client", &[]), &both[1..]);
 
         let write = |name: &str, pem: &str| {
             let path = dir.join(name);
@@ -73,7 +79,7 @@ impl Certificates {
     pub(super) fn query(&self, tls: Tls) -> String {
         let ca = format!("?ca={}", self.ca.display());
         match tls {
-            Tls::Server => ca,
+            Tls::Server | Tls::Expired => ca,
             Tls::Mutual => {
                 let (cert, key) = (self.client_cert.display(), self.client_key.display());
                 format!("{ca}&cert={cert}&key={key}")

@@ -10,7 +10,7 @@ use distlock::{Builder, Locks};
 
 use super::eventually;
 use crate::scratch::Scratch;
-use crate::{Cluster, Flavor, Server};
+use crate::{Cluster, Flavor, Server, Tls};
 
 /// Which store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub enum Site {
     File,
     /// `redis://`.
     Server(Flavor),
+    /// `rediss://` with certificates on both sides.
+    Tls,
     /// `redis+cluster://`, with this option for pub/sub.
     Cluster(Flavor, &'static str),
 }
@@ -85,6 +87,14 @@ impl Ground {
                 static SHARED: Shared<Server> = Shared::new();
                 let start = move || Server::builder(flavor).start_blocking();
                 let shared = SHARED.get(flavor, start)?;
+                let url = shared.url();
+                server = Some(shared);
+                url
+            }
+            Site::Tls => {
+                static SHARED: Shared<Server> = Shared::new();
+                let start = || Server::builder(Flavor::Redis).tls(Tls::Mutual).start_blocking();
+                let shared = SHARED.get(Flavor::Redis, start)?;
                 let url = shared.url();
                 server = Some(shared);
                 url
@@ -171,7 +181,7 @@ impl Ground {
     pub fn crowd(&self, full: usize) -> usize {
         match self.site() {
             Site::Memory | Site::Paused => full,
-            Site::Server(_) | Site::Cluster(..) => full.div_ceil(3),
+            Site::Server(_) | Site::Tls | Site::Cluster(..) => full.div_ceil(3),
             Site::File => full.div_ceil(8),
         }
     }

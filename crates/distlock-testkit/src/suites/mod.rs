@@ -3,6 +3,7 @@
 //! A promise is an async function whose name says it. It gets a [`Ground`], on which it opens as many `Locks` as it
 //! wants, each as good as another process; it must leave nothing behind.
 
+mod core;
 mod exclusive;
 pub mod fair;
 pub mod fenced;

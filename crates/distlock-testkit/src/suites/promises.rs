@@ -121,3 +121,20 @@ macro_rules! cluster_promises {
         }
     };
 }
+
+/// Has other set-ups keep these promises; the tests are called `suite::promise::site`.
+#[macro_export]
+macro_rules! site_promises {
+    ($kind:ident::$suite:ident: $($promise:ident)*) => {
+        mod $suite {
+            $(mod $promise {
+                use $crate::suites::{Site, stand, $kind::$suite::$promise};
+
+                #[tokio::test]
+                async fn tls() {
+                    stand(Site::Tls, $promise).await;
+                }
+            })*
+        }
+    };
+}

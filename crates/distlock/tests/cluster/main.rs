@@ -3,10 +3,9 @@
 #![cfg(feature = "cluster")]
 
 mod connecting;
-mod counts;
+mod core;
 mod failing;
 mod flavors;
-mod locks;
 mod moving;
 mod names;
 mod renewing;

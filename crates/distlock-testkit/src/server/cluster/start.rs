@@ -58,7 +58,7 @@ impl ClusterBuilder {
     #[must_use]
     pub fn tls(mut self) -> Self {
         let dir = Arc::new(Scratch::new());
-        let certificates = Certificates::generate(dir.path());
+        let certificates = Certificates::generate(dir.path(), Tls::Server);
         self.tls = Some((dir, certificates));
         self
     }
