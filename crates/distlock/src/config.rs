@@ -68,7 +68,7 @@ pub(crate) const PASS_PACE: Duration = Duration::from_millis(1);
 /// holders are done before a subscription would be.
 pub(crate) const LOCAL_PATIENCE: Duration = Duration::from_millis(10);
 
-/// How many callers of one `Locks` ask the store at once. A crowd beyond that would only wait for each other's replies, and
+/// How many callers of one `Locks` ask a server at once. A crowd beyond that would only wait for each other's replies, and
 /// each of them with its command in memory.
 pub(crate) const ASKERS: usize = 1024;
 

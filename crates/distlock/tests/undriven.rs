@@ -7,6 +7,7 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use distlock::Locks;
+use distlock_testkit::suites::Recorder;
 use distlock_testkit::{Flavor, Proxy, Server, assert_clean};
 use tokio::runtime::{Builder, Runtime};
 
@@ -64,6 +65,27 @@ fn a_waiter_elsewhere_does_not_depend_on_the_runtime_of_the_first() {
     drop(runtime);
     theirs.unlock_blocking().unwrap();
     second.join().unwrap().unwrap().unlock_blocking().unwrap();
+    undriven().block_on(assert_clean(&server, "k"));
+}
+
+/// More than work at once: each that is dropped gives its turn to the next one, which goes down with the same runtime.
+#[test]
+fn a_runtime_that_ends_takes_a_crowd_of_waiters_along() {
+    let server = server();
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let seen = Recorder::new();
+    let builder = Locks::builder().url(server.url()).observer(seen.clone());
+    let locks = runtime.block_on(builder.connect()).unwrap();
+    server.stop();
+    for at in 0..4_000 {
+        runtime.spawn(locks.mutex(format!("k{at}")).lock().into_future());
+    }
+    // A second attempt is made by a driver, when the first got no answer.
+    let at_work = || (0..4_000).filter(|at| seen.count(&format!("k{at}"), "attempted") >= 2);
+    soon(|| at_work().count() >= 256, "as many drivers are at work as may be");
+    drop(runtime);
+    server.cont();
+    locks.mutex("k0").lock().blocking().unwrap().unlock_blocking().unwrap();
     undriven().block_on(assert_clean(&server, "k"));
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::attempt::{Tried, attempt, reenter};
 use super::detach::Detached;
@@ -237,10 +237,11 @@ impl Acquiring {
                 self.stage = Stage::Look;
                 Ok(())
             }
-            Stage::Look => match self.engine.askers.clone().try_acquire_owned() {
+            Stage::Look => match self.engine.askers(&self.lane.name).try_acquire_owned() {
                 Ok(turn) => self.look(turn),
                 Err(_) => {
-                    let crowded = crowded(self.engine.clone(), self.patience());
+                    let askers = self.engine.askers(&self.lane.name);
+                    let crowded = crowded(self.engine.clone(), askers, self.patience());
                     self.stage = Stage::Crowded(Box::pin(crowded));
                     Ok(())
                 }
@@ -300,9 +301,13 @@ impl Drop for Acquiring {
 }
 
 /// Waits for a turn to ask.
-async fn crowded(engine: Arc<Engine>, patience: Moment) -> Result<OwnedSemaphorePermit> {
+async fn crowded(
+    engine: Arc<Engine>,
+    askers: Arc<Semaphore>,
+    patience: Moment,
+) -> Result<OwnedSemaphorePermit> {
     let full = || Error::new(ErrorKind::Unavailable, "too many ask for locks at once");
-    let turn = engine.askers.clone().acquire_owned();
+    let turn = askers.acquire_owned();
     if patience == Moment::NEVER {
         return turn.await.map_err(|_| full());
     }

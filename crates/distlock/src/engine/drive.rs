@@ -66,6 +66,10 @@ impl Driver {
         })
     }
 
+    pub(super) fn name(&self) -> &str {
+        &self.lane.name
+    }
+
     fn launch(self: Box<Driver>) {
         let engine = self.engine.clone();
         if let Some(driver) = engine.drivers.admit(self) {

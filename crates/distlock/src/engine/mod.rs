@@ -31,6 +31,7 @@ mod multi;
 mod nature;
 mod release;
 mod retry;
+mod shares;
 mod tell;
 mod vitals;
 mod waiters;
@@ -63,6 +64,7 @@ use crate::store::{Admin, Kind, Mode, PermitId, Released, Snapshot, Store, What}
 use alarm::Alarm;
 use drivers::Drivers;
 use lanes::{LaneRef, Lanes};
+use shares::Shares;
 use watchdog::Watchdog;
 
 /// Runs `work` on the library's own thread while the calling thread waits for it.
@@ -92,7 +94,7 @@ pub(crate) struct Engine {
     drivers: Drivers,
     alarm: Arc<Alarm>,
     /// Callers who ask the store by themselves; more than this at once only get in each other's way.
-    askers: Arc<Semaphore>,
+    askers: Shares<Arc<Semaphore>>,
     watchdog: Arc<Watchdog>,
     closed: AtomicBool,
 }
@@ -109,7 +111,7 @@ impl Engine {
             watchdog: Watchdog::new(store.clone(), env.clone()),
             alarm: Alarm::new(env.clone()),
             drivers: Drivers::default(),
-            askers: Arc::new(Semaphore::new(config::ASKERS)),
+            askers: Shares::new(|| Arc::new(Semaphore::new(config::ASKERS))),
             store,
             env,
             observer,
@@ -138,6 +140,11 @@ impl Engine {
 
     fn observe(&self, kind: Kind, name: &str, event: Event) {
         self.observer.observe(Subject { kind, name }, event);
+    }
+
+    /// Whom a caller asks together with.
+    fn askers(&self, name: &str) -> Arc<Semaphore> {
+        self.askers.at(self.store.share(name)).clone()
     }
 
     fn is_closed(&self) -> bool {

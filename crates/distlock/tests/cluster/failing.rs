@@ -1,11 +1,14 @@
 //! Servers that die, freeze, or change places.
 
+use std::future::IntoFuture;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use distlock::{Event, Locks, Observer, State, Subject};
 use distlock_testkit::suites::eventually;
 use distlock_testkit::{Cluster, Flavor, Server};
+use tokio::task::JoinSet;
 
 use crate::{SOON, WAYS, waiters_follow, waiting, with_replicas};
 
@@ -157,5 +160,54 @@ async fn a_frozen_shard_delays_nobody_elses_renewal() {
     }
     // Due after a third of the time-out; a server that does not answer is waited for as long again.
     assert!(quickest < timeout / 2, "renewed after {quickest:?}");
+    cluster.assert_clean("").await;
+}
+
+/// How often a store was asked.
+#[derive(Debug, Default)]
+struct Asked(AtomicUsize);
+
+impl Observer for Asked {
+    fn observe(&self, _: Subject<'_>, event: Event) {
+        if event == Event::Attempted {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Thousands who ask a server that does not answer are in nobody's way who asks another one, or waits there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_before_a_frozen_shard_is_in_nobody_elses_way() {
+    let cluster = Cluster::builder(Flavor::Redis).args(&["--cluster-node-timeout", "60000"]);
+    let cluster = cluster.start().await;
+    let asked = Arc::new(Asked::default());
+    let builder = Locks::builder().url(cluster.url("auto")).observer(asked.clone());
+    let locks = builder.connect().await.expect("a cluster");
+    let elsewhere = Locks::connect(&cluster.url("auto")).await.expect("a cluster");
+    let (dead, alive) = apart(&cluster).await;
+    let server = cluster.primary_of(&dead).await;
+    server.stop();
+    let mut crowd = JoinSet::new();
+    for at in 0..4_000 {
+        // With the tag it is in the slot of that name.
+        let mutex = locks.mutex(format!("{{{dead}}}-{at}"));
+        crowd.spawn(async move { mutex.lock().await.map(drop) });
+    }
+    let many = || async { asked.0.load(Ordering::Relaxed) >= 1024 };
+    eventually("as many ask as may at once", many).await;
+    let held = elsewhere.mutex(&alive).lock().await.expect("free");
+    let waiting = tokio::spawn(locks.mutex(&alive).lock().into_future());
+    let since = Instant::now();
+    held.unlock().await.expect("held");
+    let entered = tokio::time::timeout(SOON, waiting).await.expect("let in");
+    entered.expect("no panic").expect("let in").unlock().await.expect("held");
+    let mut over = 0;
+    while crowd.try_join_next().is_some() {
+        over += 1;
+    }
+    println!("let in after {:?}, when {over} of the crowd had given up", since.elapsed());
+    assert!(over < 4_000, "let in when all of the crowd had given up");
+    crowd.abort_all();
+    server.cont();
     cluster.assert_clean("").await;
 }
