@@ -40,6 +40,7 @@
 mod backoff;
 mod builder;
 mod config;
+pub mod doctor;
 mod engine;
 pub mod env;
 mod error;

@@ -5,6 +5,7 @@ mod flavor;
 mod inspect;
 mod launch;
 mod tls;
+mod user;
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};

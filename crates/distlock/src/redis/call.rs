@@ -91,9 +91,14 @@ impl Call {
         let mut line = links.line().await?;
         let reply = line.send(&self.command).await?;
         if is_unknown_script(&reply) {
-            return refusal::checked(self.load_and_run(&mut line, false).await?);
+            return self.checked(self.load_and_run(&mut line, false).await?);
         }
-        refusal::checked(reply)
+        self.checked(reply)
+    }
+
+    /// The reply, unless it is a refusal.
+    pub(crate) fn checked(&self, reply: Value) -> Result<Value> {
+        refusal::checked_in(self.script.code, reply)
     }
 
     /// Asks one server of a cluster, which may refuse. With `asking` even for a slot that it is only about to get.

@@ -3,6 +3,7 @@
 //! A claim becomes a [`call::Call`], runs on the calling runtime's connection to the server that the [`topology`] names, and
 //! its reply becomes an answer. What stands on the wire is in [`wire`] and in `scripts/`.
 
+mod acl;
 mod call;
 mod connect;
 mod exclusive;
@@ -28,6 +29,7 @@ mod tls;
 mod topology;
 mod wire;
 
+pub use acl::{Acl, Channels};
 pub use connect::{Connector, Endpoint, Net, Stream, TlsOptions};
 pub(crate) use target::Target;
 

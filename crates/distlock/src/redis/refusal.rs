@@ -2,6 +2,7 @@
 
 use redis::{ServerError, Value};
 
+use super::acl;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Codes of a server that cannot work now; the step did not happen.
@@ -17,13 +18,6 @@ const NOT_NOW: [&str; 9] = [
     "MISCONF",
 ];
 
-/// What a user of the server needs, in the notation of its access lists.
-const PERMISSIONS: &str = "+hello +ping +evalsha +script|load +subscribe +unsubscribe +publish +pttl +pexpire +hset \
-                           +hdel +hexists +hgetall +hlen +del +scan, the lock names as ~keys, and \
-                           &redisson_lock__channel:*; kinds other than mutex also need +@hash +@string +@list +@sortedset \
-                           +exists +time +pubsub|numsub, the keys named after the lock, and &redisson_*; a cluster also needs \
-                           +cluster|slots +cluster|info +asking +ssubscribe +sunsubscribe +spublish +pubsub|shardnumsub";
-
 /// The reply, unless it is a refusal.
 pub(crate) fn checked(reply: Value) -> Result<Value> {
     match reply {
@@ -32,17 +26,27 @@ pub(crate) fn checked(reply: Value) -> Result<Value> {
     }
 }
 
+/// The reply of a script, unless it is a refusal.
+pub(crate) fn checked_in(script: &str, reply: Value) -> Result<Value> {
+    match reply {
+        Value::ServerError(refused) => {
+            Err(explain(refused.code(), refused.details().unwrap_or_default(), Some(script)))
+        }
+        reply => Ok(reply),
+    }
+}
+
 /// The error for a refusal.
 pub(crate) fn of(refused: &ServerError) -> Error {
-    explain(refused.code(), refused.details().unwrap_or_default())
+    explain(refused.code(), refused.details().unwrap_or_default(), None)
 }
 
 /// The error for a refusal that came through the client's own error type.
 pub(crate) fn of_redis(refused: &redis::RedisError) -> Error {
-    explain(refused.code().unwrap_or_default(), refused.detail().unwrap_or_default())
+    explain(refused.code().unwrap_or_default(), refused.detail().unwrap_or_default(), None)
 }
 
-fn explain(code: &str, text: &str) -> Error {
+fn explain(code: &str, text: &str, script: Option<&str>) -> Error {
     // Redis before 7 reports what a script met inside a text of its own, with a general code.
     let says = |word: &str| code == word || words(text).any(|w| w == word);
     let error = |kind, what: &str| Error::new(kind, format!("{what} ({code} {text})"));
@@ -53,9 +57,12 @@ fn explain(code: &str, text: &str) -> Error {
             "something that is no lock stands under this name: choose another name or delete it",
         );
     }
-    // Redis 7 words what a script's user may not do without a code.
-    if says("NOPERM") || text.contains("user executing the script can't") {
-        let what = format!("the Redis user lacks a permission; a lock needs {PERMISSIONS}");
+    if says("NOPERM") || is_acl_in_script(text) {
+        let (missing, all) = (acl::missing(text, script), acl::all_commands());
+        let what = format!(
+            "the Redis user lacks {missing}; locks of all kinds need {all}, and their names as ~keys and &channels: \
+             `distlock doctor --acl PREFIX` prints the rules"
+        );
         return error(ErrorKind::Config, &what);
     }
     if says("NOAUTH") || says("WRONGPASS") || says("DENIED") {
@@ -71,6 +78,11 @@ fn explain(code: &str, text: &str) -> Error {
         return error(ErrorKind::Unavailable, "the server cannot do this now");
     }
     error(ErrorKind::Unavailable, "the server refused")
+}
+
+/// What a script's user may not do is worded without a code, by Redis and by Valkey in other words.
+fn is_acl_in_script(text: &str) -> bool {
+    text.contains("user executing the script can't") || text.contains("ACL failure in script")
 }
 
 /// Whether a refusal says that the server cannot work now.
@@ -120,6 +132,7 @@ mod tests {
             ("NOPERM", "this user has no permissions to run the 'pexpire' command", Config),
             ("ERR", "Error running script (call to f_1): -NOPERM The user", Config),
             ("ERR", "The user executing the script can't run this command or subcommand", Config),
+            ("ERR", "ACL failure in script: No permissions to access a key", Config),
             ("NOAUTH", "Authentication required.", Config),
             ("WRONGPASS", "invalid username-password pair or user is disabled.", Config),
             ("OOM", "command not allowed when used memory > 'maxmemory'.", Unavailable),
@@ -134,20 +147,37 @@ mod tests {
             ("ERR", "something new", Unavailable),
         ];
         for (code, text, kind) in table {
-            assert_eq!(explain(code, text).kind(), kind, "{code} {text}");
+            assert_eq!(explain(code, text, None).kind(), kind, "{code} {text}");
         }
     }
 
     #[test]
     fn keys_that_are_apart_are_told_from_other_trouble() {
-        let apart = explain("TRYAGAIN", "Multiple keys request during rehashing of slot");
+        let apart = explain("TRYAGAIN", "Multiple keys request during rehashing of slot", None);
         assert!(is_apart(&apart));
-        assert!(!is_apart(&explain("CLUSTERDOWN", "The cluster is down")));
+        assert!(!is_apart(&explain("CLUSTERDOWN", "The cluster is down", None)));
     }
 
     #[test]
-    fn a_missing_permission_is_named() {
-        let error = explain("NOPERM", "this user has no permissions to run the 'pexpire' command");
-        assert!(error.to_string().contains("+pexpire"), "{error}");
+    fn a_missing_permission_is_named_where_the_server_says_as_much() {
+        const SCRIPT: &str = "local a = 1\nredis.call('hset', k)\nreturn redis.pcall('del', k)";
+        let table = [
+            ("this user has no permissions to run the 'pexpire' command", "+pexpire"),
+            ("this user has no permissions to run the 'script|load' command", "+script|load"),
+            ("ACL failure in script: User u has no permissions to run the 'get' command", "+get"),
+            (
+                "The user executing the script can't run this command script: 1, on @user_script:2.",
+                "+hset",
+            ),
+            ("@user_script: 2: The user executing the script can't run this command", "+hset"),
+            ("The user executing the script can't run this command or subcommand", "+del"),
+            ("No permissions to access a key", "a ~key"),
+            ("The user executing the script can't access at least one of the keys", "a ~key"),
+            ("this user has no permissions to access one of the channels", "an &channel"),
+        ];
+        for (text, missing) in table {
+            let error = explain("NOPERM", text, Some(SCRIPT)).to_string();
+            assert!(error.contains(&format!("lacks {missing}")), "{text}: {error}");
+        }
     }
 }

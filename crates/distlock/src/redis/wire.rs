@@ -91,7 +91,7 @@ pub(crate) fn latch_channel(name: &str) -> String {
 }
 
 /// The answer to a count-down of the latch `name`.
-pub(crate) fn counted(name: &str, request: Owner) -> String {
+pub(crate) fn counted(name: &str, request: impl fmt::Display) -> String {
     format!("{}:{request}", Suffixed { name, suffix: "distlock_counted" })
 }
 

@@ -110,7 +110,7 @@ impl Cluster {
                     if is_doubtful(&reply) {
                         shared.doubt.raise();
                     }
-                    return refusal::checked(reply);
+                    return call.checked(reply);
                 }
                 Some(Redirect::Moved { slot, to }) => {
                     (node, asking) = (shared.moved(slot, to)?, false);
