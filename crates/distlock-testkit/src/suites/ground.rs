@@ -23,6 +23,8 @@ pub enum Site {
     File,
     /// `redis://`.
     Server(Flavor),
+    /// `redis://` as a user who may do nothing that locks do not need.
+    Acl(Flavor),
     /// `rediss://` with certificates on both sides.
     Tls,
     /// `redis+cluster://`, with this option for pub/sub.
@@ -60,7 +62,8 @@ impl Ground {
     pub fn at(site: Site) -> Option<Ground> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let prefix = format!("t{}-{number}:", std::process::id());
+        let ours = format!("t{}-", std::process::id());
+        let prefix = format!("{ours}{number}:");
         let (mut server, mut dir, mut virtual_time, mut keeper) = (None, None, None, None);
         let mut cluster = None;
         let url = match site {
@@ -83,11 +86,14 @@ impl Ground {
                 dir = Some(scratch);
                 url
             }
-            Site::Server(flavor) => {
+            Site::Server(flavor) | Site::Acl(flavor) => {
                 static SHARED: Shared<Server> = Shared::new();
                 let start = move || Server::builder(flavor).start_blocking();
                 let shared = SHARED.get(flavor, start)?;
-                let url = shared.url();
+                let url = match site {
+                    Site::Acl(_) => shared.least_privilege(&ours),
+                    _ => shared.url(),
+                };
                 server = Some(shared);
                 url
             }
@@ -181,7 +187,7 @@ impl Ground {
     pub fn crowd(&self, full: usize) -> usize {
         match self.site() {
             Site::Memory | Site::Paused => full,
-            Site::Server(_) | Site::Tls | Site::Cluster(..) => full.div_ceil(3),
+            Site::Server(_) | Site::Acl(_) | Site::Tls | Site::Cluster(..) => full.div_ceil(3),
             Site::File => full.div_ceil(8),
         }
     }

@@ -52,9 +52,10 @@ macro_rules! promise {
             stand(Site::Server(Flavor::Redis), $promise).await;
         }
 
+        /// With no more permissions than the library says it needs.
         #[tokio::test]
         async fn valkey() {
-            stand(Site::Server(Flavor::Valkey), $promise).await;
+            stand(Site::Acl(Flavor::Valkey), $promise).await;
         }
 
         #[tokio::test]
@@ -128,7 +129,13 @@ macro_rules! site_promises {
     ($kind:ident::$suite:ident: $($promise:ident)*) => {
         mod $suite {
             $(mod $promise {
+                use $crate::Flavor;
                 use $crate::suites::{Site, stand, $kind::$suite::$promise};
+
+                #[tokio::test]
+                async fn acl() {
+                    stand(Site::Acl(Flavor::Redis), $promise).await;
+                }
 
                 #[tokio::test]
                 async fn tls() {

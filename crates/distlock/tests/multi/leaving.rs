@@ -7,7 +7,7 @@ use std::time::Duration;
 use distlock::{Guard, MultiGuard, MultiLock};
 use distlock_testkit::Flavor::{Redis, Valkey};
 use distlock_testkit::cancel::{in_vain, sweep, sweep_time};
-use distlock_testkit::suites::Site::{Paused, Server};
+use distlock_testkit::suites::Site::{Acl, Paused, Server};
 use distlock_testkit::suites::eventually;
 use distlock_testkit::suites::multi::{Field, Process, stand};
 
@@ -96,13 +96,13 @@ macro_rules! wherever_they_are {
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn two_servers() {
-                stand(&[Server(Redis), Server(Valkey)], super::$what).await;
+                stand(&[Server(Redis), Acl(Valkey)], super::$what).await;
             }
 
             /// On a runtime that runs only while the test does.
             #[tokio::test]
             async fn two_servers_one_thread() {
-                stand(&[Server(Valkey), Server(Redis)], super::$what).await;
+                stand(&[Acl(Valkey), Server(Redis)], super::$what).await;
             }
         })*
     };

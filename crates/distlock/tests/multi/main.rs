@@ -10,7 +10,7 @@ macro_rules! promises {
         $(mod $suite {
             $(mod $promise {
                 use distlock_testkit::Flavor::{Redis, Redis62, Valkey};
-                use distlock_testkit::suites::Site::{Memory, Paused, Server};
+                use distlock_testkit::suites::Site::{Acl, Memory, Paused, Server};
                 use distlock_testkit::suites::multi::{stand, $suite::$promise};
 
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -31,7 +31,7 @@ macro_rules! promises {
 
                 #[tokio::test]
                 async fn valkey() {
-                    stand(&[Server(Valkey)], $promise).await;
+                    stand(&[Acl(Valkey)], $promise).await;
                 }
 
                 #[tokio::test]
@@ -52,12 +52,12 @@ macro_rules! promises {
 
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn two_servers() {
-                    stand(&[Server(Redis), Server(Valkey)], $promise).await;
+                    stand(&[Server(Redis), Acl(Valkey)], $promise).await;
                 }
 
                 #[tokio::test]
                 async fn three_servers() {
-                    stand(&[Server(Valkey), Server(Redis62), Server(Redis)], $promise).await;
+                    stand(&[Acl(Valkey), Server(Redis62), Server(Redis)], $promise).await;
                 }
             })*
         })*
@@ -114,7 +114,7 @@ promises! {
 
 mod for_ten_seconds {
     use distlock_testkit::Flavor::{Redis, Valkey};
-    use distlock_testkit::suites::Site::Server;
+    use distlock_testkit::suites::Site::{Acl, Server};
     use distlock_testkit::suites::multi::{crowds, stand};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -126,6 +126,6 @@ mod for_ten_seconds {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn two_that_name_them_the_other_way_round_get_on_on_two_servers() {
         let promise = crowds::two_that_name_them_the_other_way_round_get_on_for_ten_seconds;
-        stand(&[Server(Redis), Server(Valkey)], promise).await;
+        stand(&[Server(Redis), Acl(Valkey)], promise).await;
     }
 }

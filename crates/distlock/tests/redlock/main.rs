@@ -38,7 +38,7 @@ macro_rules! promises_of_a_majority {
         mod nodes {
             $(mod $promise {
                 use distlock_testkit::Flavor::{Redis, Redis62, Valkey};
-                use distlock_testkit::suites::Site::{Memory, Paused, Server};
+                use distlock_testkit::suites::Site::{Acl, Memory, Paused, Server};
                 use distlock_testkit::suites::redlock::{stand, nodes::$promise};
 
                 /// In virtual time.
@@ -49,17 +49,17 @@ macro_rules! promises_of_a_majority {
 
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn three_servers() {
-                    stand(&[Server(Redis), Server(Valkey), Server(Redis62)], $promise).await;
+                    stand(&[Server(Redis), Acl(Valkey), Server(Redis62)], $promise).await;
                 }
 
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn two_servers_and_two_tables() {
-                    stand(&[Memory, Server(Redis), Server(Valkey), Memory], $promise).await;
+                    stand(&[Memory, Server(Redis), Acl(Valkey), Memory], $promise).await;
                 }
 
                 #[tokio::test]
                 async fn three_servers_and_two_tables() {
-                    let servers = [Server(Valkey), Server(Redis62), Server(Redis)];
+                    let servers = [Acl(Valkey), Server(Redis62), Server(Redis)];
                     let [a, b, c] = servers;
                     stand(&[a, Memory, b, Memory, c], $promise).await;
                 }
