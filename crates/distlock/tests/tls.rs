@@ -134,13 +134,15 @@ mod tls {
 
     #[tokio::test]
     async fn a_certificate_for_another_host_is_refused() {
-        let server =
-            Server::builder(Flavor::Redis).tls(Tls::Server).password("canary").start().await;
+        let server = Server::builder(Flavor::Redis).tls(Tls::Server).password("canary");
+        let server = server.args(["--bind", "127.0.0.1", "127.0.0.2"]).start().await;
         let kinds = [ErrorKind::Config, ErrorKind::Unavailable];
         fails_closed(&server, &format!("{}&sni=elsewhere.example", server.url()), &kinds).await;
         // The machine is the same, its name is not the one in the certificate.
         let by_other_name = server.url().replace("127.0.0.1", "127.0.0.2");
         fails_closed(&server, &by_other_name, &kinds).await;
+        // Unless it is said which name to expect.
+        serves(&server, &format!("{by_other_name}&sni=localhost")).await;
     }
 
     #[tokio::test]
