@@ -4,8 +4,10 @@ mod cluster;
 mod flavor;
 mod inspect;
 mod launch;
+mod sentinel;
 mod tls;
 mod user;
+mod wait;
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,7 +23,9 @@ use crate::spawn;
 pub use cluster::{Cluster, ClusterBuilder};
 pub use flavor::Flavor;
 pub use inspect::CommandStats;
+pub use sentinel::{SentinelBuilder, SentinelSet};
 pub use tls::{Certificates, Tls};
+use wait::{nothing_left, text, until, wait};
 
 /// A server process with a port, a Unix socket and a directory of its own.
 ///
@@ -44,6 +48,8 @@ struct Plan {
     password: Option<String>,
     tls: Option<(Tls, Certificates)>,
     keep_data: bool,
+    /// Whether it is a sentinel, which has a file of settings and keeps no data.
+    sentinel: bool,
     dir: Scratch,
 }
 
@@ -54,9 +60,11 @@ pub struct Builder {
     args: Vec<OsString>,
     password: Option<String>,
     tls: Option<Tls>,
-    /// Not of its own, but of the cluster that it belongs to.
+    /// Not of its own, but of the set that it belongs to.
     certificates: Option<Certificates>,
     keep_data: bool,
+    /// The settings of a sentinel.
+    sentinel: Option<String>,
 }
 
 impl Server {
@@ -78,7 +86,8 @@ impl Server {
     /// A server with options.
     pub fn builder(flavor: Flavor) -> Builder {
         let (args, password) = (Vec::new(), None);
-        Builder { flavor, args, password, tls: None, certificates: None, keep_data: false }
+        let (tls, certificates, sentinel) = (None, None, None);
+        Builder { flavor, args, password, tls, certificates, keep_data: false, sentinel }
     }
 
     /// Which program it is.
@@ -250,6 +259,9 @@ impl Builder {
 
     fn plan(self) -> Plan {
         let dir = Scratch::new();
+        if let Some(settings) = &self.sentinel {
+            std::fs::write(dir.join("conf"), settings).expect("the directory can be written to");
+        }
         let tls = self.tls.map(|tls| {
             (tls, self.certificates.unwrap_or_else(|| Certificates::generate(dir.path(), tls)))
         });
@@ -260,6 +272,7 @@ impl Builder {
             password: self.password,
             tls,
             keep_data: self.keep_data,
+            sentinel: self.sentinel.is_some(),
             dir,
         }
     }

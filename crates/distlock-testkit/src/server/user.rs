@@ -32,7 +32,8 @@ impl Server {
 
     fn set_user(&self, name: &str, rules: &[String]) {
         let password = format!(">{PASSWORD}");
-        let mut line = vec!["ACL", "SETUSER", name, "reset", "on", &password, "-@all"];
+        let mut line =
+            vec!["ACL", "SETUSER", name, "reset", "on", &password, "resetchannels", "-@all"];
         line.extend(rules.iter().map(String::as_str));
         self.try_cli_blocking(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"));
     }

@@ -161,7 +161,7 @@ impl Channels {
 /// let acl = Acl::new("app:").kinds(&[Kind::Mutex]);
 /// assert!(acl.rules().contains(&"+hset".to_owned()));
 /// assert!(acl.rules().contains(&"&redisson_lock__channel:{app:*".to_owned()));
-/// assert!(acl.set_user("shop").starts_with("ACL SETUSER shop reset on >PASSWORD -@all +del "));
+/// assert!(acl.set_user("shop").starts_with("ACL SETUSER shop reset on >PASSWORD resetchannels -@all +del "));
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "rules do nothing until a server has them"]
@@ -239,7 +239,8 @@ impl Acl {
 
     /// The line that makes a user of that name, as `redis-cli` reads it. Put its password in the place of `PASSWORD`.
     pub fn set_user(&self, name: &str) -> String {
-        let mut line = format!("ACL SETUSER {} reset on >PASSWORD -@all", quoted(name));
+        let mut line =
+            format!("ACL SETUSER {} reset on >PASSWORD resetchannels -@all", quoted(name));
         for rule in self.rules() {
             line.push(' ');
             line += &quoted(&rule);

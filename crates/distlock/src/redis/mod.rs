@@ -51,7 +51,7 @@ use crate::store::{
     Admin, Attempt, Claim, Command, Listener, Released, Reply, Snapshot, Store, Together, What,
 };
 
-/// Locks on one Redis server, or on a cluster of them. Dropping it closes all its connections.
+/// Locks on one Redis server, on a cluster of them, or on the primary of several. Dropping it closes all its connections.
 pub(crate) struct RedisStore {
     topology: Topology,
 }
@@ -82,11 +82,10 @@ impl RedisStore {
         surroundings: Surroundings,
         lazy: bool,
     ) -> Result<(Arc<RedisStore>, String)> {
-        #[cfg(feature = "cluster")]
-        if let Some(seeds) = topology::Seeds::parse(url) {
-            let seeds = seeds?;
-            let place = seeds.to_string();
-            let store = RedisStore::connect_cluster(seeds, surroundings, lazy).await?;
+        if let Some(source) = topology::Source::parse(url) {
+            let source = source?;
+            let place = source.to_string();
+            let store = RedisStore::connect_fleet(source, surroundings, lazy).await?;
             return Ok((store, place));
         }
         let target = Target::parse(url)?;
@@ -106,17 +105,17 @@ impl RedisStore {
         Ok(Arc::new(RedisStore { topology: Topology::Single(Box::new(node)) }))
     }
 
-    async fn connect_cluster(
-        seeds: topology::Seeds,
+    async fn connect_fleet(
+        source: topology::Source,
         surroundings: Surroundings,
         lazy: bool,
     ) -> Result<Arc<RedisStore>> {
-        let dial = surroundings.dial(seeds.targets[0].clone());
-        let cluster = topology::Cluster::new(seeds, dial);
+        let dial = surroundings.dial(source.any());
+        let fleet = topology::Fleet::new(source, dial);
         if !lazy {
-            cluster.ready().await?;
+            fleet.ready().await?;
         }
-        Ok(Arc::new(RedisStore { topology: Topology::Cluster(cluster) }))
+        Ok(Arc::new(RedisStore { topology: Topology::Fleet(fleet) }))
     }
 
     /// Runs a step about `name`, which must be one that can be used here.

@@ -46,6 +46,11 @@ pub(crate) fn of_redis(refused: &redis::RedisError) -> Error {
     explain(refused.code().unwrap_or_default(), refused.detail().unwrap_or_default(), None)
 }
 
+/// Whether a refusal has this code. Redis before 7 reports what a script met inside a text of its own, with a general code.
+pub(crate) fn says(refused: &ServerError, word: &str) -> bool {
+    refused.code() == word || words(refused.details().unwrap_or_default()).any(|w| w == word)
+}
+
 fn explain(code: &str, text: &str, script: Option<&str>) -> Error {
     // Redis before 7 reports what a script met inside a text of its own, with a general code.
     let says = |word: &str| code == word || words(text).any(|w| w == word);

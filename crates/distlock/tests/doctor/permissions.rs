@@ -1,0 +1,175 @@
+//! The least that a user needs is enough, and nothing of it can be left out.
+
+use std::time::{Duration, Instant};
+
+use distlock::doctor::Acl;
+use distlock::store::Kind;
+use distlock::{ErrorKind, Locks};
+use distlock_testkit::{Flavor, Server};
+
+use crate::cycles::Cycle;
+
+const LONG: Duration = Duration::from_secs(30);
+
+/// Redlock is a mutex on several servers.
+const KINDS: [Kind; 10] = [
+    Kind::Mutex,
+    Kind::Fair,
+    Kind::Rw,
+    Kind::Fenced,
+    Kind::Spin,
+    Kind::Simple,
+    Kind::Multi,
+    Kind::Semaphore,
+    Kind::LeasedSemaphore,
+    Kind::Latch,
+];
+
+/// What nothing in a cycle fails without, of which kind (of all if none is said), and what it is for.
+const QUIET: [(Option<Kind>, &str, &str); 8] = [
+    (None, "+ping", "any answer is a sign of life; but each refusal is a line in the ACL LOG"),
+    (
+        None,
+        "+unsubscribe",
+        "nobody waits for it; but what is not wanted any more is heard for ever",
+    ),
+    (
+        None,
+        "+publish",
+        "a lock is released all the same; but waiters see that when they look again",
+    ),
+    (Some(Kind::Fair), "+pubsub|numsub", "a waiter that died keeps its place for longer"),
+    (Some(Kind::Fair), "+exists", "a release that is sent again calls the next in line"),
+    (Some(Kind::Fair), "+lrem", "one who gives up leaves its place to time"),
+    (Some(Kind::Semaphore), "+exists", "renewal: the holder is told that its permits are lost"),
+    (Some(Kind::Semaphore), "+hset", "puts back what was taken if what follows is refused"),
+];
+
+fn is_quiet(kind: Kind, rule: &str) -> bool {
+    let of = |of: Option<Kind>| of.is_none() || of == Some(kind);
+    // Those who poll do not listen, and calling out is quiet.
+    (kind == Kind::Spin && rule.starts_with('&'))
+        || QUIET.iter().any(|(kind, quiet, _)| of(*kind) && *quiet == rule)
+}
+
+async fn run(url: &str, kind: Kind, wait: Duration, prefix: &'static str) -> Cycle {
+    let connect = || Locks::builder().url(url).watchdog(LONG).connect();
+    let (locks, other) = (connect().await.unwrap(), connect().await.unwrap());
+    let mut cycle = Cycle { locks, other, wait, prefix, troubles: Vec::new() };
+    let done = tokio::time::timeout(2 * LONG, cycle.of(kind)).await;
+    done.unwrap_or_else(|_| panic!("{kind} hangs: {:?}", cycle.troubles));
+    cycle
+}
+
+/// Names with braces of their own have keys of another form.
+const PREFIXES: [&str; 2] = ["app:", "app:{t}"];
+
+async fn every_kind_works(flavor: Flavor) {
+    let server = Server::builder(flavor).start().await;
+    for kind in KINDS {
+        let url = server.user_with("lk", &Acl::new("app:").kinds(&[kind]).rules());
+        for prefix in PREFIXES {
+            let cycle = run(&url, kind, Duration::from_millis(300), prefix).await;
+            assert!(cycle.troubles.is_empty(), "{kind} as {prefix}: {:?}", cycle.troubles);
+        }
+        if flavor != Flavor::Redis62 {
+            // Nothing was refused in silence either; but a server that knows CLIENT SETINFO refuses it, once per connection.
+            let log: Vec<Vec<redis::Value>> = server.ask(&["ACL", "LOG"]).await;
+            let said = format!("{log:?}").replace("client|setinfo", "");
+            assert!(log.len() <= 1 && !said.contains("|"), "{kind}: {said}");
+        }
+        server.cli(&["ACL", "LOG", "RESET"]).await;
+    }
+}
+
+#[tokio::test]
+async fn every_kind_works_with_the_least_of_permissions_on_redis() {
+    every_kind_works(Flavor::Redis).await;
+}
+
+#[tokio::test]
+async fn every_kind_works_with_the_least_of_permissions_on_valkey() {
+    every_kind_works(Flavor::Valkey).await;
+}
+
+#[tokio::test]
+async fn every_kind_works_with_the_least_of_permissions_on_redis62() {
+    every_kind_works(Flavor::Redis62).await;
+}
+
+/// Takes permissions away one at a time. Each must be missed, by name, and nothing may stay that should not.
+async fn each_permission_is_missed(flavor: Flavor, kinds: &[Kind]) {
+    let server = Server::builder(flavor).start().await;
+    let (since, mut tried, mut wrong) = (Instant::now(), 0, Vec::new());
+    for kind in kinds {
+        let rules = Acl::new("app:").kinds(&[*kind]).rules();
+        for (missing, rule) in rules.iter().enumerate() {
+            let mut rest = rules.clone();
+            rest.remove(missing);
+            let url = server.user_with("lk", &rest);
+            // Unknown again, so that loading it is tried.
+            server.cli(&["SCRIPT", "FLUSH"]).await;
+            // Long enough to fail where it must, short where it will run to its end.
+            let listens = rule == "+subscribe" || rule.starts_with('&');
+            let wait = Duration::from_millis(if listens { 5000 } else { 20 });
+            let mut troubles = Vec::new();
+            for prefix in PREFIXES {
+                troubles.extend(run(&url, *kind, wait, prefix).await.troubles);
+            }
+            tried += 1;
+            let quiet = is_quiet(*kind, rule);
+            if troubles.is_empty() != quiet {
+                wrong.push(format!("{kind} without {rule}: {troubles:?}"));
+            }
+            let named = match rule.chars().next() {
+                Some('~') => "a ~key".to_owned(),
+                Some('&') => "an &channel".to_owned(),
+                _ => rule.clone(),
+            };
+            for (part, error) in &troubles {
+                let text = error.to_string();
+                let lacks = text.split_once("; locks of all kinds").unwrap_or_default().0;
+                // Redis 6.2 names the command without its subcommand.
+                let command = named.split('|').next().unwrap_or_default();
+                if error.kind() != ErrorKind::Config || !lacks.contains(command) {
+                    wrong.push(format!("{kind} without {rule}, {part}: {error:?}"));
+                }
+            }
+            for key in server.keys("*").await {
+                let left = server.pttl(&key).await;
+                assert!(left != -1 || stays(*kind, &key), "{kind} without {rule}: {key} for ever");
+            }
+            server.cli(&["FLUSHALL"]).await;
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    println!("{flavor:?}: {tried} permissions in {:?}", since.elapsed());
+}
+
+/// Counts have no time to live, nor has the register of those who took from them, or the last token.
+fn stays(kind: Kind, key: &str) -> bool {
+    match kind {
+        Kind::Semaphore | Kind::LeasedSemaphore | Kind::Latch => !key.contains("distlock_counted"),
+        // As Redisson has it: places end by their scores.
+        Kind::Fair => key.starts_with("redisson_lock_"),
+        Kind::Fenced => {
+            key.starts_with("redisson_lock_token:") || key.starts_with("distlock_fence:")
+        }
+        _ => false,
+    }
+}
+
+#[tokio::test]
+async fn no_permission_can_be_left_out_on_redis() {
+    each_permission_is_missed(Flavor::Redis, &KINDS).await;
+}
+
+#[tokio::test]
+async fn no_permission_can_be_left_out_on_valkey() {
+    each_permission_is_missed(Flavor::Valkey, &[Kind::Mutex, Kind::Rw, Kind::Semaphore]).await;
+}
+
+#[tokio::test]
+async fn no_permission_can_be_left_out_on_redis62() {
+    each_permission_is_missed(Flavor::Redis62, &[Kind::Mutex, Kind::Fair, Kind::Latch]).await;
+}
