@@ -10,7 +10,7 @@ use distlock::{Builder, Locks};
 
 use super::eventually;
 use crate::scratch::Scratch;
-use crate::{Cluster, Flavor, Server, Tls};
+use crate::{Cluster, Flavor, SentinelSet, Server, Tls};
 
 /// Which store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub enum Site {
     Acl(Flavor),
     /// `rediss://` with certificates on both sides.
     Tls,
+    /// `redis+sentinel://`: a primary, a replica and three sentinels.
+    Sentinel(Flavor),
     /// `redis+cluster://`, with this option for pub/sub.
     Cluster(Flavor, &'static str),
 }
@@ -43,6 +45,7 @@ struct Inner {
     virtual_time: Option<Virtual>,
     server: Option<Arc<Server>>,
     cluster: Option<Arc<Cluster>>,
+    sentinels: Option<Arc<SentinelSet>>,
     /// Open for as long as the test runs: a table in memory goes with its last user.
     _keeper: Option<Locks>,
     _dir: Option<Scratch>,
@@ -65,7 +68,7 @@ impl Ground {
         let ours = format!("t{}-", std::process::id());
         let prefix = format!("{ours}{number}:");
         let (mut server, mut dir, mut virtual_time, mut keeper) = (None, None, None, None);
-        let mut cluster = None;
+        let (mut cluster, mut sentinels) = (None, None);
         let url = match site {
             Site::Memory | Site::Paused => {
                 if site == Site::Paused {
@@ -105,6 +108,14 @@ impl Ground {
                 server = Some(shared);
                 url
             }
+            Site::Sentinel(flavor) => {
+                static SHARED: Shared<SentinelSet> = Shared::new();
+                let start = move || SentinelSet::builder(flavor).start_blocking();
+                let shared = SHARED.get(flavor, start)?;
+                let url = shared.url();
+                sentinels = Some(shared);
+                url
+            }
             Site::Cluster(flavor, pubsub) => {
                 static SHARED: Shared<Cluster> = Shared::new();
                 let start = move || Cluster::builder(flavor).start_blocking();
@@ -115,7 +126,8 @@ impl Ground {
             }
         };
         let (_keeper, _dir) = (keeper, dir);
-        let inner = Inner { site, url, prefix, virtual_time, server, cluster, _keeper, _dir };
+        let inner =
+            Inner { site, url, prefix, virtual_time, server, cluster, sentinels, _keeper, _dir };
         Some(Ground(Arc::new(inner)))
     }
 
@@ -187,8 +199,8 @@ impl Ground {
     pub fn crowd(&self, full: usize) -> usize {
         match self.site() {
             Site::Memory | Site::Paused => full,
-            Site::Server(_) | Site::Acl(_) | Site::Tls | Site::Cluster(..) => full.div_ceil(3),
             Site::File => full.div_ceil(8),
+            _ => full.div_ceil(3),
         }
     }
 
@@ -204,6 +216,9 @@ impl Ground {
         eventually("no lock is left", none).await;
         if let Some(cluster) = self.cluster() {
             cluster.assert_clean(self.prefix()).await;
+        }
+        if let Some(sentinels) = &self.0.sentinels {
+            sentinels.assert_clean(self.prefix()).await;
         }
         let Some(server) = self.server() else { return };
         let none = || async {

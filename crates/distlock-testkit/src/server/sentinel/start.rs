@@ -69,7 +69,7 @@ impl SentinelBuilder {
     #[must_use]
     pub fn tls(mut self) -> Self {
         let dir = Arc::new(Scratch::new());
-        let certificates = Certificates::generate(dir.path());
+        let certificates = Certificates::generate(dir.path(), Tls::Mutual);
         self.tls = Some((dir, certificates));
         self
     }
