@@ -51,7 +51,7 @@ impl Cluster {
             _ if self.nodes()[0].flavor() == Flavor::Redis62 => Channels::Classic,
             _ => Channels::Sharded,
         };
-        let name = format!("least{}", word(prefix));
+        let name = format!("least{}{pubsub}", word(prefix));
         let rules = Acl::new(prefix).listing().cluster(channels).rules();
         for node in self.nodes() {
             node.set_user(&name, &rules);

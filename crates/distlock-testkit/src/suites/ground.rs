@@ -29,7 +29,7 @@ pub enum Site {
     Tls,
     /// `redis+sentinel://`: a primary, a replica and three sentinels.
     Sentinel(Flavor),
-    /// `redis+cluster://`, with this option for pub/sub.
+    /// `redis+cluster://`, with this option for pub/sub, as a user who may do nothing that locks do not need.
     Cluster(Flavor, &'static str),
 }
 
@@ -120,7 +120,7 @@ impl Ground {
                 static SHARED: Shared<Cluster> = Shared::new();
                 let start = move || Cluster::builder(flavor).start_blocking();
                 let shared = SHARED.get(flavor, start)?;
-                let url = shared.url(pubsub);
+                let url = shared.least_privilege(&ours, pubsub);
                 cluster = Some(shared);
                 url
             }

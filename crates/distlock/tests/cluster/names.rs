@@ -60,7 +60,7 @@ async fn names_with_a_tag_are_as_good_as_any() {
     for way in crate::WAYS {
         let Some(ground) = Ground::at(Site::Cluster(Flavor::Redis, way)) else { return };
         let (here, elsewhere) = (ground.open().await, ground.open().await);
-        let name = format!("x{{{}}}y", ground.prefix());
+        let name = ground.name("x{tag}y");
         let guard = here.fair(&name).lock().lease(LONG).await.expect("free");
         let waiting = tokio::spawn(async move { elsewhere.fair(&name).lock().await.map(drop) });
         distlock_testkit::suites::eventually("somebody waits", || async {
