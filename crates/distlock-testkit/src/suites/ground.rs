@@ -118,7 +118,7 @@ impl Ground {
             }
             Site::Cluster(flavor, pubsub) => {
                 static SHARED: Shared<Cluster> = Shared::new();
-                let start = move || Cluster::builder(flavor).start_blocking();
+                let start = move || Cluster::builder(flavor).replicas(1).start_blocking();
                 let shared = SHARED.get(flavor, start)?;
                 let url = shared.least_privilege(&ours, pubsub);
                 cluster = Some(shared);
