@@ -4,14 +4,26 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::backoff::Backoff;
 use crate::config;
-use crate::engine::{self, Engine};
+use crate::engine::{self, Engine, Tuning};
 use crate::env::{Env, System};
 use crate::error::{Error, ErrorKind, Result};
 use crate::locks::Locks;
 use crate::memory::MemoryStore;
 use crate::observe::{Observer, Tracing};
 use crate::store::Store;
+
+/// How those who wait find out that they may go on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WaitBy {
+    /// They are told: within a millisecond or so, and waiting costs nothing.
+    #[default]
+    Notify,
+    /// They ask again and again, with the pauses of [`Spin`](crate::Spin). For servers or users that may not use Pub/Sub.
+    Spin,
+}
 
 /// The settings of a [`Locks`]; each has a default.
 #[must_use = "a builder does nothing until it connects"]
@@ -20,6 +32,7 @@ pub struct Builder {
     prefix: String,
     watchdog: Duration,
     fair_patience: Duration,
+    wait_by: WaitBy,
     lazy: bool,
     env: Arc<dyn Env>,
     observer: Arc<dyn Observer>,
@@ -35,6 +48,7 @@ impl Default for Builder {
             prefix: String::new(),
             watchdog: config::WATCHDOG,
             fair_patience: config::FAIR_PATIENCE,
+            wait_by: WaitBy::default(),
             lazy: false,
             env: Arc::new(System),
             observer: Arc::new(Tracing),
@@ -78,6 +92,22 @@ impl Builder {
     /// Redisson's `fairLockWaitTimeout`. 300 s unless set. A waiter that is dead is found out within seconds all the same.
     pub fn fair_patience(mut self, patience: Duration) -> Builder {
         self.fair_patience = patience;
+        self
+    }
+
+    /// How those who wait find out that they may go on; [`WaitBy::Notify`] unless set. With [`WaitBy::Spin`] nobody subscribes to
+    /// anything.
+    ///
+    /// ```
+    /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    /// # rt.block_on(async {
+    /// use distlock::{Locks, WaitBy};
+    /// let locks = Locks::builder().url("memory:").wait_by(WaitBy::Spin).connect().await?;
+    /// # Ok::<(), distlock::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn wait_by(mut self, wait_by: WaitBy) -> Builder {
+        self.wait_by = wait_by;
         self
     }
 
@@ -134,7 +164,9 @@ impl Builder {
             return Err(Error::new(ErrorKind::InvalidDuration, text));
         }
         let (store, place) = self.open().await?;
-        let engine = Engine::new(store, self.env, self.observer, self.watchdog, self.fair_patience);
+        let spin = (self.wait_by == WaitBy::Spin).then(Backoff::default);
+        let tuning = Tuning { watchdog: self.watchdog, fair_patience: self.fair_patience, spin };
+        let engine = Engine::new(store, self.env, self.observer, tuning);
         Ok(Locks::over(engine, Arc::from(self.prefix), Arc::from(place)))
     }
 

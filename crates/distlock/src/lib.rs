@@ -41,6 +41,8 @@ mod backoff;
 mod builder;
 mod config;
 pub mod doctor;
+#[doc(hidden)]
+pub mod duration;
 mod engine;
 pub mod env;
 mod error;
@@ -50,10 +52,15 @@ mod guard;
 mod guarded;
 mod kinds;
 mod locks;
+#[cfg(feature = "macros")]
+#[doc(hidden)]
+pub mod macros;
 mod member;
 mod memory;
 mod observe;
 mod owner;
+#[cfg(feature = "profiles")]
+mod profiles;
 mod quorum;
 #[cfg(feature = "redis")]
 // What only fleets of servers need is built all the same: without the features nothing but the way in is missing.
@@ -63,8 +70,12 @@ mod request;
 pub mod store;
 mod together;
 
+#[cfg(feature = "macros")]
+#[doc = include_str!("locked.md")]
+pub use distlock_macros::locked;
+
 pub use backoff::Backoff;
-pub use builder::Builder;
+pub use builder::{Builder, WaitBy};
 pub use engine::State;
 pub use error::{Error, ErrorKind, Result};
 pub use guard::{FencedGuard, Guard, Permits, ReadGuard, WriteGuard};
@@ -76,6 +87,8 @@ pub use locks::Locks;
 pub use member::Member;
 pub use observe::{Event, Observer, Subject, Tracing};
 pub use owner::Owner;
+#[cfg(feature = "profiles")]
+pub use profiles::Profiles;
 pub use request::{Acquire, Acquiring, May, Must};
 pub use store::PermitId;
 

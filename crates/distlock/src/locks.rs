@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::builder::Builder;
 use crate::config;
-use crate::engine::Engine;
+use crate::engine::{Engine, Tuning};
 use crate::env::{Env, System};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kinds::{
@@ -20,6 +20,13 @@ use crate::observe::Tracing;
 use crate::owner::Owner;
 use crate::quorum::{Node, Quorum};
 use crate::store::Snapshot;
+
+/// For those who have something that has a `Locks`.
+impl AsRef<Locks> for Locks {
+    fn as_ref(&self) -> &Locks {
+        self
+    }
+}
 
 /// Hands out locks by name; what serves them was decided when it was connected. Cheap to clone.
 ///
@@ -66,8 +73,7 @@ impl Locks {
     pub fn memory() -> Locks {
         let env: Arc<dyn Env> = Arc::new(System);
         let store = MemoryStore::new(env.clone());
-        let engine =
-            Engine::new(store, env, Arc::new(Tracing), config::WATCHDOG, config::FAIR_PATIENCE);
+        let engine = Engine::new(store, env, Arc::new(Tracing), Tuning::default());
         Locks { engine, prefix: Arc::from(""), place: Arc::from("memory:") }
     }
 

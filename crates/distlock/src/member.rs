@@ -41,7 +41,8 @@ impl Member {
         let Member { engine, name, kind, what, spin } = self;
         let name = name?;
         let lease = lease.map(check_lease).transpose().map_err(|e| e.about(kind, &name))?;
-        let what = what.waiting(wait, engine.fair_patience);
+        let spin = spin.or(engine.tuning.spin);
+        let what = what.waiting(wait, engine.tuning.fair_patience);
         let lease = match (what, lease) {
             (What::Permits { .. }, Some(_)) => {
                 let text = "a semaphore's permits have no lease: use a leased_semaphore";

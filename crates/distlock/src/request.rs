@@ -73,6 +73,14 @@ impl<G, Ending> Acquire<G, Ending> {
         Acquire { subject: Subject::One(member), owner, wait, lease, ending }
     }
 
+    /// What is asked for.
+    pub(crate) fn members(&self) -> &[Member] {
+        match &self.subject {
+            Subject::One(member) => std::slice::from_ref(member),
+            Subject::All(members) => members,
+        }
+    }
+
     /// Polls instead of listening.
     pub(crate) fn polling(mut self, backoff: Backoff) -> Self {
         if let Subject::One(member) = &mut self.subject {
@@ -293,10 +301,7 @@ where
     /// # Ok::<(), distlock::Error>(())
     /// ```
     pub fn blocking(self) -> Result<T> {
-        let env = match &self.subject {
-            Subject::One(member) => Some(member.engine.env.clone()),
-            Subject::All(members) => members.first().map(|member| member.engine.env.clone()),
-        };
+        let env = self.members().first().map(|member| member.engine.env.clone());
         let env = env.unwrap_or_else(|| Arc::new(System));
         engine::block_on(&*env, Box::pin(self.into_future()))
     }
@@ -304,12 +309,8 @@ where
 
 impl<G, Ending> fmt::Debug for Acquire<G, Ending> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let members = match &self.subject {
-            Subject::One(member) => std::slice::from_ref(member),
-            Subject::All(members) => members,
-        };
         f.debug_struct("Acquire")
-            .field("of", &members)
+            .field("of", &self.members())
             .field("wait", &self.wait)
             .field("lease", &self.lease)
             .field("owner", &self.owner)

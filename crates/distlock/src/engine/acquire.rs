@@ -72,7 +72,7 @@ impl fmt::Display for Wait {
 
 impl Ask {
     pub(super) fn lease(&self, engine: &Engine) -> Duration {
-        self.lease.unwrap_or(engine.watchdog_timeout)
+        self.lease.unwrap_or(engine.tuning.watchdog)
     }
 
     pub(super) fn claim(&self, engine: &Engine, name: &Arc<str>) -> Claim {

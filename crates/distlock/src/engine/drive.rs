@@ -151,7 +151,7 @@ enum Move {
 
 pub(super) async fn drive(mut driver: Box<Driver>) {
     let engine = driver.engine.clone();
-    let recheck = config::recheck(engine.watchdog_timeout);
+    let recheck = config::recheck(engine.tuning.watchdog);
     if std::mem::take(&mut driver.tried) && driver.lane.tenure().is_none() {
         let _ = driver.listen().await; // if it cannot, it finds out again when it must
     }

@@ -68,7 +68,7 @@ impl Tenure {
     }
 
     fn period(&self) -> Duration {
-        self.engine.watchdog_timeout / config::RENEWALS_PER_TIMEOUT
+        self.engine.tuning.watchdog / config::RENEWALS_PER_TIMEOUT
     }
 
     pub(crate) fn token(&self) -> u64 {

@@ -54,6 +54,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
+use crate::backoff::Backoff;
 use crate::config;
 use crate::env::{BoxFuture, Env};
 use crate::error::{Error, ErrorKind, Result};
@@ -79,6 +80,23 @@ pub(crate) fn block_on<T: Send + 'static>(
     })
 }
 
+/// What a program can set of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tuning {
+    /// How long a hold without a lease lives after its last renewal.
+    pub(crate) watchdog: Duration,
+    /// How long a waiter of a fair lock that is not heard of keeps its place.
+    pub(crate) fair_patience: Duration,
+    /// How those who wait poll, if they do not listen.
+    pub(crate) spin: Option<Backoff>,
+}
+
+impl Default for Tuning {
+    fn default() -> Tuning {
+        Tuning { watchdog: config::WATCHDOG, fair_patience: config::FAIR_PATIENCE, spin: None }
+    }
+}
+
 /// What is the same for all locks of one `Locks`.
 #[derive(Debug)]
 pub(crate) struct Engine {
@@ -86,10 +104,7 @@ pub(crate) struct Engine {
     pub(crate) env: Arc<dyn Env>,
     observer: Arc<dyn Observer>,
     client: Uuid,
-    /// How long a hold without a lease lives after its last renewal.
-    watchdog_timeout: Duration,
-    /// How long a waiter of a fair lock that is not heard of keeps its place.
-    pub(crate) fair_patience: Duration,
+    pub(crate) tuning: Tuning,
     lanes: Lanes,
     drivers: Drivers,
     alarm: Arc<Alarm>,
@@ -104,8 +119,7 @@ impl Engine {
         store: Arc<dyn Store>,
         env: Arc<dyn Env>,
         observer: Arc<dyn Observer>,
-        watchdog_timeout: Duration,
-        fair_patience: Duration,
+        tuning: Tuning,
     ) -> Arc<Engine> {
         Arc::new(Engine {
             watchdog: Watchdog::new(store.clone(), env.clone()),
@@ -116,8 +130,7 @@ impl Engine {
             env,
             observer,
             client: Uuid::new_v4(),
-            watchdog_timeout,
-            fair_patience,
+            tuning,
             lanes: Lanes::default(),
             closed: AtomicBool::new(false),
         })
@@ -126,7 +139,7 @@ impl Engine {
     /// An engine like this one over another store.
     pub(crate) fn over(&self, store: Arc<dyn Store>) -> Arc<Engine> {
         let (env, observer) = (self.env.clone(), self.observer.clone());
-        Engine::new(store, env, observer, self.watchdog_timeout, self.fair_patience)
+        Engine::new(store, env, observer, self.tuning)
     }
 
     /// What tells it from every other engine.

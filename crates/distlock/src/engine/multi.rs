@@ -169,7 +169,7 @@ async fn alone<T>(
 
 async fn take(part: &Part, wait: Wait) -> Result<Option<Hold>> {
     let (engine, name, ask) = part;
-    let what = ask.what.waiting(wait, engine.fair_patience);
+    let what = ask.what.waiting(wait, engine.tuning.fair_patience);
     let asking = Acquiring::new(engine.clone(), name, Ask { wait, what, ..ask.clone() });
     asking.await.map_err(|e| about(e, part))
 }

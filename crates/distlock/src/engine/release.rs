@@ -182,7 +182,7 @@ fn pass_on(
     }
     let next = state.queue.pop_front()?;
     let watched = next.lease.is_none();
-    let lease = next.lease.unwrap_or(engine.watchdog_timeout);
+    let lease = next.lease.unwrap_or(engine.tuning.watchdog);
     let expected = tenure.vitals.life().inherited(now, lease);
     let (kind, what) = (next.kind, next.what);
     let lane = tenure.lane.clone();
@@ -244,7 +244,7 @@ pub(super) fn disown(
 /// not while another attempt for it is under way, which would be taken back with it.
 pub(super) fn give_up(engine: &Arc<Engine>, lane: &LaneRef, waiter: &Waiter) {
     if waiter.unsure && lane.state().trying != Some(waiter.ticket) {
-        let lease = waiter.lease.unwrap_or(engine.watchdog_timeout);
+        let lease = waiter.lease.unwrap_or(engine.tuning.watchdog);
         disown(engine, &lane.name, waiter.what, waiter.owner, lease);
     }
 }
@@ -268,7 +268,7 @@ pub(super) fn trouble(engine: &Arc<Engine>, lane: &LaneRef, error: &Error) {
     while at < queue.len() {
         let joined = queue[at].joined;
         let until = match answered.is_some_and(|answered| answered >= joined) {
-            true => since.after(engine.watchdog_timeout),
+            true => since.after(engine.tuning.watchdog),
             // In a crowd the first question may be late: its failure is not the end before it was asked again.
             false => joined.after(config::COMMAND_TIMEOUT).max(since.after(config::REPLY_TIMEOUT)),
         };

@@ -216,7 +216,7 @@ impl Renewal {
 async fn renew_batch(store: Arc<dyn Store>, tenures: Vec<Arc<Tenure>>) {
     let Some(first) = tenures.first() else { return };
     let engine = first.engine.clone();
-    let timeout = engine.watchdog_timeout;
+    let timeout = engine.tuning.watchdog;
     let retry = (timeout / 30).min(config::RETRY_LONGEST);
     let mut renewals = Vec::with_capacity(tenures.len());
     for tenure in &tenures {
@@ -241,7 +241,7 @@ async fn renew_batch(store: Arc<dyn Store>, tenures: Vec<Arc<Tenure>>) {
 /// is left of it.
 pub(super) async fn verify(tenure: &Arc<Tenure>) {
     let lease = match tenure.is_watched() {
-        true => tenure.engine.watchdog_timeout,
+        true => tenure.engine.tuning.watchdog,
         false => Duration::ZERO,
     };
     if let Some(renewal) = Renewal::begin(tenure, lease) {

@@ -1,0 +1,89 @@
+//! Methods, generics, lifetimes, `impl Trait`, early returns, errors of one's own, functions that are not async.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use distlock::{Locks, locked};
+
+#[derive(Debug)]
+enum Trouble {
+    Lock(distlock::Error),
+    Parse(std::num::ParseIntError),
+}
+
+impl From<distlock::Error> for Trouble {
+    fn from(error: distlock::Error) -> Trouble {
+        Trouble::Lock(error)
+    }
+}
+
+impl From<std::num::ParseIntError> for Trouble {
+    fn from(error: std::num::ParseIntError) -> Trouble {
+        Trouble::Parse(error)
+    }
+}
+
+struct Shop<T> {
+    locks: Locks,
+    total: T,
+}
+
+impl<T: Copy + Display + std::ops::AddAssign + From<u8>> Shop<T> {
+    /// Documented.
+    #[locked("total", via = self.locks)]
+    #[must_use = "said to users as before"]
+    pub async fn add(&mut self, amount: T) -> Result<T, Trouble> {
+        self.total += amount;
+        if false {
+            return Ok(T::from(0));
+        }
+        Ok(self.total)
+    }
+
+    #[locked("total", via = &self.locks)]
+    fn show<'a>(&'a self, words: &'a str) -> Result<impl Display + 'a, Trouble> {
+        Ok(format!("{words} {}", self.total))
+    }
+}
+
+#[locked("parse:{text}", via = locks)]
+async fn parse(locks: Locks, text: String) -> Result<i64, Trouble> {
+    let number: i64 = text.parse()?;
+    Ok(number)
+}
+
+#[locked("impl", via = locks)]
+async fn displayed<D: Display>(locks: &Locks, what: D) -> Result<impl Display + use<D>, Trouble> {
+    Ok(format!("<{what}>"))
+}
+
+#[locked("boxed", via = locks, wait = Duration::from_secs(1), lease = "1h30m")]
+async fn boxed(locks: &Locks) -> Result<u8, Box<dyn std::error::Error>> {
+    Ok("7".parse()?)
+}
+
+#[locked("moved", via = std::sync::Arc::new(Locks::memory()))]
+fn moved(mut words: Vec<String>) -> distlock::Result<String> {
+    words.push("end".to_owned());
+    Ok(words.concat())
+}
+
+fn is_send<T: Send>(value: T) -> T {
+    value
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let locks = Locks::memory();
+    let mut shop = Shop { locks: locks.clone(), total: 1_u64 };
+    assert_eq!(shop.add(2).await.unwrap(), 3);
+    assert_eq!(shop.show("total").unwrap().to_string(), "total 3");
+    assert_eq!(is_send(parse(locks.clone(), "42".to_owned())).await.unwrap(), 42);
+    assert!(matches!(parse(locks.clone(), "x".to_owned()).await, Err(Trouble::Parse(_))));
+    assert_eq!(displayed(&locks, 1).await.unwrap().to_string(), "<1>");
+    assert_eq!(boxed(&locks).await.unwrap(), 7);
+    assert_eq!(moved(vec!["a".to_owned()]).unwrap(), "aend");
+    if let Err(Trouble::Lock(error)) = parse(locks, "1".to_owned()).await {
+        panic!("{error}");
+    }
+}

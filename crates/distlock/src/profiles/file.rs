@@ -1,0 +1,87 @@
+//! `locks.toml`.
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::config;
+use super::settings::Settings;
+use crate::error::{Error, Result};
+
+#[derive(Default)]
+pub(super) struct File {
+    pub(super) default: Option<String>,
+    pub(super) profiles: Vec<(String, Settings)>,
+}
+
+/// Reads it. Errors name the file, the line and the key, and never a value.
+pub(super) fn parse(text: &str, path: &str) -> Result<File> {
+    let reader = Reader { text, path };
+    let whole = DeTable::parse(text).map_err(|why| {
+        let at = why.span().map_or(0, |span| span.start);
+        reader.error(at, "", why.message())
+    })?;
+    let mut file = File::default();
+    for (key, value) in whole.get_ref() {
+        let at = key.span().start;
+        match (&**key.get_ref(), value.get_ref()) {
+            ("default", DeValue::String(name)) => file.default = Some(name.to_string()),
+            ("default", other) => {
+                return Err(reader.wrong(at, "default", "the name of a profile", other));
+            }
+            ("profile", DeValue::Table(profiles)) => {
+                for (name, profile) in profiles {
+                    let name = name.get_ref().to_string();
+                    let settings = reader.profile(&name, profile)?;
+                    file.profiles.push((name, settings));
+                }
+            }
+            ("profile", other) => {
+                return Err(reader.wrong(at, "profile", "tables, as in [profile.main]", other));
+            }
+            (other, _) => {
+                return Err(reader.error(at, other, "no such key: there are default and profile"));
+            }
+        }
+    }
+    Ok(file)
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    path: &'a str,
+}
+
+impl Reader<'_> {
+    fn profile(&self, name: &str, profile: &Spanned<DeValue<'_>>) -> Result<Settings> {
+        let path = format!("profile.{name}");
+        let DeValue::Table(keys) = profile.get_ref() else {
+            let text = format!("a table, as in [{path}]");
+            return Err(self.wrong(profile.span().start, &path, &text, profile.get_ref()));
+        };
+        let mut settings = Settings::default();
+        for (key, value) in keys {
+            let (at, path) = (key.span().start, format!("{path}.{}", key.get_ref()));
+            let value = match value.get_ref() {
+                DeValue::String(text) => text.to_string(),
+                DeValue::Boolean(yes) => yes.to_string(),
+                DeValue::Integer(number) => number.as_str().to_owned(),
+                other => {
+                    return Err(self.wrong(at, &path, "a text, a number, true or false", other));
+                }
+            };
+            settings.set(key.get_ref(), &value).map_err(|why| self.error(at, &path, &why))?;
+        }
+        Ok(settings)
+    }
+
+    fn wrong(&self, at: usize, key: &str, expected: &str, found: &DeValue<'_>) -> Error {
+        self.error(at, key, &format!("expected {expected}, found a TOML {}", found.type_str()))
+    }
+
+    fn error(&self, at: usize, key: &str, why: &str) -> Error {
+        let before = self.text.get(..at).unwrap_or_default();
+        let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
+        let key = if key.is_empty() { String::new() } else { format!("{key}: ") };
+        config(format!("{}:{line}: {key}{why}", self.path))
+    }
+}

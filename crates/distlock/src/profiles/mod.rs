@@ -1,0 +1,262 @@
+//! Named [`Locks`], chosen by a file and the environment instead of by the code that uses them.
+
+mod file;
+mod settings;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::OnceCell;
+
+use self::settings::{Settings, Source};
+use crate::builder::Builder;
+use crate::engine;
+use crate::env::System;
+use crate::error::{Error, ErrorKind, Result};
+use crate::locks::Locks;
+
+/// The file that is looked for where the program is started.
+const FILE: &str = "locks.toml";
+/// Names another file.
+const FILE_VARIABLE: &str = "DISTLOCK_CONFIG";
+/// What the default profile is called if nothing says so.
+const DEFAULT: &str = "default";
+
+/// Named [`Locks`]: which store serves them, and how, stands in `locks.toml` and in the environment. The code that uses them
+/// never learns which store it is.
+///
+/// ```toml
+/// default = "main"                      # for #[locked] without `profile`, and for DISTLOCK_URL
+///
+/// [profile.main]
+/// url = "redis://127.0.0.1:6379"
+/// prefix = "shop:"
+///
+/// [profile.billing]
+/// url = "redis+sentinel://s1,s2,s3/mymaster"
+/// watchdog = "10s"
+/// acks = 1
+/// ```
+///
+/// # Every key
+/// | key | unless set | why |
+/// |---|---|---|
+/// | `url` | none: a profile needs one | where the locks are, see [`Builder::url`] |
+/// | `prefix` | nothing | put before every name, so that programs which share a store do not share names |
+/// | `watchdog` | `30s` | as Redisson: long enough for a pause of the program, short enough to wait for one that crashed |
+/// | `fair_patience` | `300s` | as Redisson: waiters of both share a queue, so their places should last alike |
+/// | `wait_by` | `"notify"` | `"spin"` polls instead, where Pub/Sub is forbidden, see [`Builder::wait_by`] |
+/// | `lazy` | `false` | a wrong address should be found when the program starts; `true` lets the server come later |
+///
+/// Durations are `500ms`, `10s`, `1h30m`.
+///
+/// # The environment
+/// `DISTLOCK_URL` is the URL of the default profile, `DISTLOCK_BILLING_URL` that of `billing`, `DISTLOCK_BILLING_WATCHDOG` its
+/// watchdog timeout, and so on for every key: names in capitals, with `_` for everything that is neither letter nor digit. The
+/// environment has the last word, and a URL there is enough for a profile to exist. `DISTLOCK_CONFIG` names another file.
+///
+/// # Use
+/// ```
+/// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+/// # rt.block_on(async {
+/// use distlock::Profiles;
+///
+/// let profiles = Profiles::parse("[profile.billing]\nurl = 'memory:'\nprefix = 'bill:'")?;
+/// let locks = profiles.locks("billing").await?; // connects when it is first asked for
+/// assert_eq!(locks.mutex("42").lock().await?.name(), "bill:42");
+///
+/// profiles.install()?; // for Profiles::get and #[locked]
+/// let same = Profiles::get("billing").await?;
+/// # Ok::<(), distlock::Error>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct Profiles(Arc<Inner>);
+
+struct Inner {
+    default: String,
+    profiles: BTreeMap<String, Profile>,
+    /// Of profiles that only the environment knows.
+    source: Source,
+}
+
+#[derive(Default)]
+struct Profile {
+    settings: Settings,
+    locks: OnceCell<Locks>,
+}
+
+static INSTALLED: OnceLock<Profiles> = OnceLock::new();
+
+impl Profiles {
+    /// `locks.toml` where the program was started, or the file that `DISTLOCK_CONFIG` names, and the environment. Without a file
+    /// the environment alone.
+    ///
+    /// # Errors
+    /// `Config`, naming file, line and key, or the variable.
+    pub fn load() -> Result<Profiles> {
+        let variables = Source::environment();
+        match variables.get(FILE_VARIABLE)? {
+            Some(path) => Profiles::read(Path::new(&path), variables),
+            None if Path::new(FILE).exists() => Profiles::read(Path::new(FILE), variables),
+            None => Profiles::over(file::File::default(), variables),
+        }
+    }
+
+    /// The profiles of this file, and the environment.
+    ///
+    /// # Errors
+    /// As [`load`](Profiles::load).
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Profiles> {
+        Profiles::read(path.as_ref(), Source::environment())
+    }
+
+    /// The profiles in this text, whatever the environment says.
+    ///
+    /// # Errors
+    /// `Config`, naming line and key.
+    pub fn parse(text: &str) -> Result<Profiles> {
+        Profiles::over(file::parse(text, FILE)?, Source::default())
+    }
+
+    fn read(path: &Path, source: Source) -> Result<Profiles> {
+        let shown = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|why| config(format!("{shown} cannot be read: {why}")))?;
+        Profiles::over(file::parse(&text, &shown)?, source)
+    }
+
+    fn over(file: file::File, source: Source) -> Result<Profiles> {
+        let default = file.default.unwrap_or_else(|| DEFAULT.to_owned());
+        let mut profiles = BTreeMap::new();
+        for (name, mut settings) in file.profiles {
+            settings.overridden(&name, name == default, &source)?;
+            profiles.insert(name, Profile { settings, locks: OnceCell::new() });
+        }
+        if !profiles.contains_key(&default) {
+            let mut settings = Settings::default();
+            settings.overridden(&default, true, &source)?;
+            if settings.url.is_some() {
+                profiles.insert(default.clone(), Profile { settings, locks: OnceCell::new() });
+            }
+        }
+        Ok(Profiles(Arc::new(Inner { default, profiles, source })))
+    }
+
+    /// Makes these the ones that [`Profiles::get`] and `#[locked]` find.
+    ///
+    /// # Errors
+    /// `Config` if others were installed before: code that has found its locks there would not find the new ones.
+    pub fn install(self) -> Result<()> {
+        INSTALLED.set(self).map_err(|_| {
+            config("profiles were installed or used before: install them once, where the program starts".to_owned())
+        })
+    }
+
+    /// The locks of a profile of those that were [installed](Profiles::install); if none were, of those that
+    /// [`load`](Profiles::load) finds. Connects when it is first asked for.
+    ///
+    /// # Errors
+    /// `Config` for a profile that does not exist or cannot be used, `Unavailable` if nobody answers; then the next call tries
+    /// again.
+    pub async fn get(name: &str) -> Result<Locks> {
+        Profiles::installed()?.locks(name).await
+    }
+
+    /// [`get`](Profiles::get) for programs without a runtime.
+    pub fn get_blocking(name: &str) -> Result<Locks> {
+        Profiles::installed()?.locks_blocking(name)
+    }
+
+    pub(crate) fn installed() -> Result<&'static Profiles> {
+        if let Some(installed) = INSTALLED.get() {
+            return Ok(installed);
+        }
+        let loaded = Profiles::load()?;
+        Ok(INSTALLED.get_or_init(|| loaded))
+    }
+
+    /// The locks of a profile. Connects when it is first asked for.
+    ///
+    /// # Errors
+    /// As [`get`](Profiles::get).
+    pub async fn locks(&self, name: &str) -> Result<Locks> {
+        let Some(profile) = self.0.profiles.get(name) else {
+            // One that only the environment knows: not kept, so it is for those who keep it.
+            return self
+                .builder(name)?
+                .connect()
+                .await
+                .map_err(|e| e.at(&format!("profile {name:?}")));
+        };
+        let connect = || async {
+            self.builder(name)?.connect().await.map_err(|e| e.at(&format!("profile {name:?}")))
+        };
+        profile.locks.get_or_try_init(connect).await.cloned()
+    }
+
+    /// [`locks`](Profiles::locks) for programs without a runtime.
+    pub fn locks_blocking(&self, name: &str) -> Result<Locks> {
+        let (profiles, name) = (self.clone(), name.to_owned());
+        engine::block_on(&System, Box::pin(async move { profiles.locks(&name).await }))
+    }
+
+    /// What the profile says, to be changed further before connecting: with an observer, for instance. Such locks are not
+    /// those that [`locks`](Profiles::locks) gives.
+    ///
+    /// # Errors
+    /// `Config` for a profile that does not exist, or has no URL.
+    pub fn builder(&self, name: &str) -> Result<Builder> {
+        let inner = &self.0;
+        match inner.profiles.get(name) {
+            Some(profile) => profile.settings.builder(name),
+            None => {
+                let mut settings = Settings::default();
+                settings.overridden(name, false, &inner.source)?;
+                if settings.url.is_none() {
+                    return Err(config(self.unknown(name)));
+                }
+                settings.builder(name)
+            }
+        }
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        let known: Vec<&str> = self.names().collect();
+        let variable = settings::variable(name, "url");
+        let there = match known.is_empty() {
+            true => "there are none".to_owned(),
+            false => format!("there are {}", known.join(", ")),
+        };
+        format!(
+            "no profile {name:?}: {there}; write [profile.{name}] with a url in locks.toml, or set {variable}"
+        )
+    }
+
+    /// What the profile is called that is meant where none is named.
+    pub fn default_name(&self) -> &str {
+        &self.0.default
+    }
+
+    /// The names of all profiles.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.profiles.keys().map(String::as_str)
+    }
+}
+
+impl fmt::Debug for Profiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // URLs may carry passwords.
+        let names: Vec<&str> = self.names().collect();
+        f.debug_struct("Profiles")
+            .field("default", &self.0.default)
+            .field("names", &names)
+            .finish_non_exhaustive()
+    }
+}
+
+fn config(text: String) -> Error {
+    Error::new(ErrorKind::Config, text)
+}

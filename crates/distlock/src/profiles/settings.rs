@@ -1,0 +1,145 @@
+//! What can be set in a profile, and how the environment overrides it.
+
+use std::collections::HashMap;
+use std::env::VarError;
+use std::time::Duration;
+
+use super::config;
+use crate::builder::{Builder, WaitBy};
+use crate::duration;
+use crate::error::Result;
+
+/// Every key, in the order of the documentation.
+pub(super) const KEYS: [&str; 6] =
+    ["url", "prefix", "watchdog", "fair_patience", "wait_by", "lazy"];
+
+/// One profile. What is `None` has the builder's default.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(super) struct Settings {
+    pub(super) url: Option<String>,
+    prefix: Option<String>,
+    watchdog: Option<Duration>,
+    fair_patience: Option<Duration>,
+    wait_by: Option<WaitBy>,
+    lazy: Option<bool>,
+}
+
+impl Settings {
+    /// Sets a key that is one of [`KEYS`]. The error does not repeat the value: it may be a URL with a password.
+    pub(super) fn set(&mut self, key: &str, value: &str) -> std::result::Result<(), String> {
+        match key {
+            "url" => self.url = Some(value.to_owned()),
+            "prefix" => self.prefix = Some(value.to_owned()),
+            "watchdog" => self.watchdog = Some(time(value)?),
+            "fair_patience" => self.fair_patience = Some(time(value)?),
+            "wait_by" => {
+                self.wait_by = Some(match value {
+                    "notify" => WaitBy::Notify,
+                    "spin" => WaitBy::Spin,
+                    _ => return Err("it is \"notify\" or \"spin\"".to_owned()),
+                });
+            }
+            "lazy" => {
+                self.lazy = Some(match value {
+                    "true" => true,
+                    "false" => false,
+                    _ => return Err("it is true or false".to_owned()),
+                });
+            }
+            _ => return Err(format!("no such key: there are {}", KEYS.join(", "))),
+        }
+        Ok(())
+    }
+
+    /// Sets what the environment says of the profile `name`.
+    pub(super) fn overridden(
+        &mut self,
+        name: &str,
+        is_default: bool,
+        source: &Source,
+    ) -> Result<()> {
+        for key in KEYS {
+            let mut variables = vec![variable(name, key)];
+            if is_default && key == "url" {
+                // The one that names the profile is more particular, and so has the last word.
+                variables.insert(0, "DISTLOCK_URL".to_owned());
+            }
+            for variable in variables {
+                if let Some(value) = source.get(&variable)? {
+                    self.set(key, &value).map_err(|why| config(format!("{variable}: {why}")))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn builder(&self, name: &str) -> Result<Builder> {
+        let Some(url) = &self.url else {
+            let variable = variable(name, "url");
+            return Err(config(format!(
+                "profile {name:?} has no url: write one into [profile.{name}], or set {variable}"
+            )));
+        };
+        let mut builder = Builder::default().url(url);
+        if let Some(prefix) = &self.prefix {
+            builder = builder.prefix(prefix);
+        }
+        if let Some(watchdog) = self.watchdog {
+            builder = builder.watchdog(watchdog);
+        }
+        if let Some(patience) = self.fair_patience {
+            builder = builder.fair_patience(patience);
+        }
+        if let Some(wait_by) = self.wait_by {
+            builder = builder.wait_by(wait_by);
+        }
+        if self.lazy == Some(true) {
+            builder = builder.lazy();
+        }
+        Ok(builder)
+    }
+}
+
+fn time(value: &str) -> std::result::Result<Duration, String> {
+    duration::parse(value).ok_or_else(|| duration::EXPECTED.to_owned())
+}
+
+/// The variable for a key of a profile.
+pub(super) fn variable(profile: &str, key: &str) -> String {
+    let word: String = profile
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' })
+        .collect();
+    format!("DISTLOCK_{word}_{}", key.to_ascii_uppercase())
+}
+
+/// Where variables come from.
+#[derive(Default)]
+pub(super) enum Source {
+    /// Nowhere.
+    #[default]
+    Nothing,
+    Environment,
+    /// For tests: the environment is of the whole process.
+    #[allow(dead_code)]
+    These(HashMap<String, String>),
+}
+
+impl Source {
+    pub(super) fn environment() -> Source {
+        Source::Environment
+    }
+
+    pub(super) fn get(&self, variable: &str) -> Result<Option<String>> {
+        match self {
+            Source::Nothing => Ok(None),
+            Source::These(these) => Ok(these.get(variable).cloned()),
+            Source::Environment => match std::env::var(variable) {
+                Ok(value) if value.is_empty() => Ok(None),
+                Ok(value) => Ok(Some(value)),
+                Err(VarError::NotPresent) => Ok(None),
+                Err(VarError::NotUnicode(_)) => Err(config(format!("{variable} is not UTF-8"))),
+            },
+        }
+    }
+}
