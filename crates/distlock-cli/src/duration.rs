@@ -2,41 +2,11 @@
 
 use std::time::Duration;
 
+use distlock::duration;
+
 /// Reads `10s`, `500ms`, `1h30m`, `1.5m`; a number without a unit is in seconds.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    const EXPECTED: &str =
-        "expected a number of seconds, or numbers with units: 500ms, 10s, 2m, 1h30m";
-    let mut rest = text.trim();
-    if rest.is_empty() {
-        return Err(EXPECTED.to_owned());
-    }
-    let mut total = Duration::ZERO;
-    let mut parts = 0;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-        let (number, tail) = rest.split_at(digits);
-        let letters = tail.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(letters);
-        let number: f64 = number.parse().map_err(|_| EXPECTED.to_owned())?;
-        parts += 1;
-        let seconds = match unit {
-            "ms" => 0.001,
-            "s" => 1.0,
-            "m" | "min" => 60.0,
-            "h" => 3600.0,
-            "d" => 86400.0,
-            // In `1h30` it is not clear what the 30 are.
-            "" if parts == 1 && tail.is_empty() => 1.0,
-            "" => return Err(EXPECTED.to_owned()),
-            other => {
-                return Err(format!("{other:?} is not a unit; the units are ms, s, m, h and d"));
-            }
-        };
-        let part = Duration::try_from_secs_f64(number * seconds).ok();
-        total = part.and_then(|part| total.checked_add(part)).ok_or("too long")?;
-        rest = tail;
-    }
-    Ok(total)
+    duration::parse(text.trim()).ok_or_else(|| duration::EXPECTED.to_owned())
 }
 
 /// Like [`parse`], for durations that make no sense at zero.
@@ -92,7 +62,7 @@ mod tests {
         {
             assert!(parse(text).is_err(), "{text}");
         }
-        assert_eq!(parse(&format!("{}d", u64::MAX)), Err("too long".to_owned()));
+        assert!(parse(&format!("{}d", u64::MAX)).is_err());
         for text in ["0", "0s", "0ms0s", "0.0"] {
             assert!(parse_nonzero(text).is_err(), "{text}");
         }
