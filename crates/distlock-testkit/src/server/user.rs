@@ -17,6 +17,18 @@ impl Server {
         self.user_with(&format!("least{}", word(prefix)), &Acl::new(prefix).listing().rules())
     }
 
+    /// [`least_privilege`](Server::least_privilege) without anything that has to do with Pub/Sub.
+    ///
+    /// # Panics
+    /// When the server refuses the rules.
+    pub fn without_channels(&self, prefix: &str) -> String {
+        let mut rules = Acl::new(prefix).listing().rules();
+        rules.retain(|rule| {
+            !rule.starts_with('&') && !rule.contains("subscribe") && !rule.contains("publish")
+        });
+        self.user_with(&format!("deaf{}", word(prefix)), &rules)
+    }
+
     /// Makes a user with exactly these rules, and gives the URL of that user.
     ///
     /// # Panics

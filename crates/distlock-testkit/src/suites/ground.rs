@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use distlock::env::Virtual;
-use distlock::{Builder, Locks};
+use distlock::{Builder, Locks, WaitBy};
 
 use super::eventually;
 use crate::scratch::Scratch;
@@ -25,6 +25,8 @@ pub enum Site {
     Server(Flavor),
     /// `redis://` as a user who may do nothing that locks do not need.
     Acl(Flavor),
+    /// `redis://` where Pub/Sub is forbidden: those who wait poll.
+    Polling(Flavor),
     /// `rediss://` with certificates on both sides.
     Tls,
     /// `redis+sentinel://`: a primary, a replica and three sentinels.
@@ -89,12 +91,13 @@ impl Ground {
                 dir = Some(scratch);
                 url
             }
-            Site::Server(flavor) | Site::Acl(flavor) => {
+            Site::Server(flavor) | Site::Acl(flavor) | Site::Polling(flavor) => {
                 static SHARED: Shared<Server> = Shared::new();
                 let start = move || Server::builder(flavor).start_blocking();
                 let shared = SHARED.get(flavor, start)?;
                 let url = match site {
                     Site::Acl(_) => shared.least_privilege(&ours),
+                    Site::Polling(_) => shared.without_channels(&ours),
                     _ => shared.url(),
                 };
                 server = Some(shared);
@@ -163,7 +166,10 @@ impl Ground {
 
     /// Options for one more `Locks` on this store.
     pub fn builder(&self) -> Builder {
-        let builder = Locks::builder().url(self.url());
+        let mut builder = Locks::builder().url(self.url());
+        if matches!(self.site(), Site::Polling(_)) {
+            builder = builder.wait_by(WaitBy::Spin);
+        }
         match &self.0.virtual_time {
             Some(time) => builder.env(time.clone()),
             None => builder,

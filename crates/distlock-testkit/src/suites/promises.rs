@@ -138,6 +138,11 @@ macro_rules! site_promises {
                 }
 
                 #[tokio::test]
+                async fn polling() {
+                    stand(Site::Polling(Flavor::Redis), $promise).await;
+                }
+
+                #[tokio::test]
                 async fn sentinel() {
                     stand(Site::Sentinel(Flavor::Redis), $promise).await;
                 }
