@@ -25,24 +25,7 @@ macro_rules! promises {
     };
 }
 
-promises! {
-    basics:
-    all_are_held_and_all_are_released
-    whoever_holds_all_keeps_everybody_out
-    one_that_is_busy_refuses_all_and_the_others_stay_free
-    of_ten_that_ask_at_once_one_wins
-    the_second_waits_until_the_first_lets_go
-    dropping_and_trying_again_succeeds;
-
-    leases:
-    a_lease_ends_for_all;
-
-    loss:
-    force_on_one_member_loses_the_guard;
-
-    kinds:
-    members_may_be_of_any_kind;
-}
+distlock_testkit::core_multi_promises!(promises);
 
 mod majority {
     use super::*;
