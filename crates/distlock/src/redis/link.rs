@@ -169,7 +169,7 @@ impl fmt::Debug for Links {
     }
 }
 
-fn current() -> Result<Id> {
+pub(super) fn current() -> Result<Id> {
     match Handle::try_current() {
         Ok(here) => Ok(here.id()),
         Err(_) => Err(Error::new(ErrorKind::Unavailable, "not called from within a tokio runtime")),

@@ -13,6 +13,7 @@ pub use listen::{Listener, Topic};
 
 use std::fmt::Debug;
 
+use crate::durability::Durability;
 use crate::env::BoxFuture;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -46,6 +47,13 @@ pub trait Store: Debug + Send + Sync + 'static {
     fn share(&self, name: &str) -> usize {
         let _ = name;
         0
+    }
+
+    /// When an acquisition counts here. A store that says [`Durability::Acks`] answers `Acquired` only when so many replicas have
+    /// it, and [`NotDurable`](crate::ErrorKind::NotDurable) if it was acquired but too few have; the engine then releases it. What
+    /// passes on (`claim.heir_of`) needs no acknowledgement.
+    fn durability(&self) -> Durability {
+        Durability::Primary
     }
 
     /// Takes the lock for `claim.owner` at `claim.depth`, or says how long the present holder may keep it.

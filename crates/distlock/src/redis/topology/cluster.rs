@@ -98,7 +98,7 @@ impl Cluster {
         let shared = &self.0;
         let (mut node, mut asking) = (shared.serving(slot)?, false);
         for _ in 0..HOPS {
-            let reply = match call.ask(&node.links, asking).await {
+            let reply = match node.ask(&call, asking).await {
                 Ok(reply) => reply,
                 Err(error) => {
                     shared.doubt.raise();
@@ -122,6 +122,12 @@ impl Cluster {
         shared.doubt.raise();
         let text = format!("the servers of the cluster do not agree who serves slot {slot}");
         Err(Error::new(ErrorKind::Unavailable, text))
+    }
+
+    /// Whether acquisitions can be acknowledged by replicas, as far as one of the servers can tell.
+    pub(crate) async fn probe_acks(&self) -> Result<()> {
+        self.ready().await?;
+        self.0.serving(0)?.probe_acks().await
     }
 
     /// A number that names share if one server serves them.

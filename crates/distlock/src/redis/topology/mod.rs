@@ -37,9 +37,17 @@ impl Topology {
     /// Runs a step on what stands under `name`.
     pub(crate) async fn run(&self, name: &str, call: Call) -> Result<Value> {
         match self {
-            Topology::Single(node) => call.run(&node.links).await,
+            Topology::Single(node) => node.run(&call).await,
             // In a box: what it may take to find the server must not make every step on a single one bigger.
             Topology::Cluster(cluster) => Box::pin(cluster.run(name, call)).await,
+        }
+    }
+
+    /// Whether acquisitions can be acknowledged by replicas, as far as one of the servers can tell.
+    pub(crate) async fn probe_acks(&self) -> Result<()> {
+        match self {
+            Topology::Single(node) => node.probe_acks().await,
+            Topology::Cluster(cluster) => cluster.probe_acks().await,
         }
     }
 
