@@ -4,6 +4,7 @@ mod cluster;
 mod flavor;
 mod inspect;
 mod launch;
+mod replicas;
 mod tls;
 
 use std::ffi::OsString;
@@ -20,6 +21,7 @@ use crate::spawn;
 pub use cluster::{Cluster, ClusterBuilder};
 pub use flavor::Flavor;
 pub use inspect::CommandStats;
+pub use replicas::Replicas;
 pub use tls::{Certificates, Tls};
 
 /// A server process with a port, a Unix socket and a directory of its own.
