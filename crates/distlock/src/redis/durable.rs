@@ -68,8 +68,9 @@ impl Durable {
 
     /// Whether the server can be asked what replicas have. How many there are now does not matter: they come and go.
     pub(crate) async fn probe(&self) -> Result<()> {
-        let mut line = self.server.links.line().await?;
-        self.server.probe(&mut line).await
+        let links = &self.server.links;
+        links.warm_up(config::COMMAND_TIMEOUT).await?;
+        self.server.probe(&mut links.line().await?).await
     }
 
     /// Runs a script. The reply of one that takes nothing comes at once; of one that does, when enough replicas have it. If

@@ -97,6 +97,36 @@ pub(crate) async fn a_waiter_elsewhere_gets_in(flavor: Flavor) {
     }
 }
 
+/// One who has waited in line and then gets it without a replica leaves the line, and lets the others in.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_who_has_waited_is_rolled_back_too() {
+    let set = Replicas::start(Flavor::Redis, 1).await;
+    let seen = Recorder::new();
+    let builder = Locks::builder().url(set.primary.url()).watchdog(LONG).observer(seen.clone());
+    let locks = builder.durability(Durability::Acks(1)).connect().await.unwrap();
+    let (other, _) = without_acks(&set.primary).await;
+    for kind in KINDS.into_iter().filter(|kind| *kind != Kind::Read) {
+        let name = format!("<{kind:?}");
+        let held = kind.take(&other, &name, true).await.unwrap().expect("free");
+        let taking = {
+            let (locks, name) = (locks.clone(), name.clone());
+            tokio::spawn(async move { kind.take(&locks, &name, true).await.map(drop) })
+        };
+        let about = if kind == Kind::Multi { format!("{name}a") } else { name.clone() };
+        let waits = || async { seen.count(&about, "attempted") >= 2 };
+        eventually(&format!("{name}: somebody waits"), waits).await;
+        set.freeze().await;
+        held.await.unwrap();
+        let error = timeout(SOON, taking).await.expect("told").unwrap().unwrap_err();
+        assert_not_durable(&error, 0, 1);
+        let mut left = set.primary.keys(&format!("*{name}*")).await;
+        left.retain(|key| !kind.may_stay(&name, key));
+        assert_eq!(left, [""; 0], "{name}");
+        assert!(kind.permits(&locks, &name).await.is_none_or(|left| left == 3), "{name}");
+        set.thaw().await;
+    }
+}
+
 /// What waits in one process for one lock is told together, not one after the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn those_who_wait_for_one_lock_are_told_together() {

@@ -9,6 +9,8 @@ mod frozen;
 mod groups;
 mod healthy;
 mod kinds;
+mod lost_replies;
+mod passing_on;
 mod several;
 
 use std::sync::Arc;

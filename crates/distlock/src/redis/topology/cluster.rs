@@ -127,7 +127,14 @@ impl Cluster {
     /// Whether acquisitions can be acknowledged by replicas, as far as one of the servers can tell.
     pub(crate) async fn probe_acks(&self) -> Result<()> {
         self.ready().await?;
-        self.0.serving(0)?.probe_acks().await
+        let mut answer = Ok(());
+        for node in self.0.nodes() {
+            answer = node.probe_acks().await;
+            if !matches!(&answer, Err(error) if error.is_retryable()) {
+                break;
+            }
+        }
+        answer
     }
 
     /// A number that names share if one server serves them.
@@ -169,10 +176,7 @@ impl Cluster {
     /// Every lock on every server whose name starts with `prefix`.
     pub(crate) async fn list(&self, prefix: &str) -> Result<Vec<Snapshot>> {
         self.ready().await?;
-        let nodes = {
-            let view = self.0.view.read().unwrap_or_else(PoisonError::into_inner);
-            view.as_ref().map(|view| view.nodes().to_vec()).unwrap_or_default()
-        };
+        let nodes = self.0.nodes();
         let walks = nodes.iter().map(|node| {
             let walk: crate::env::BoxFuture<'_, Result<Vec<Snapshot>>> =
                 Box::pin(list::walk(&node.links, prefix, move |names| async move {
@@ -246,6 +250,12 @@ impl Shared {
     /// The way, which is known wherever there is a view.
     fn way(&self) -> Way {
         self.way.get().copied().unwrap_or(Way::Classic)
+    }
+
+    /// The primaries.
+    fn nodes(&self) -> Vec<Arc<Node>> {
+        let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
+        view.as_ref().map(|view| view.nodes().to_vec()).unwrap_or_default()
     }
 
     fn serving(&self, slot: u16) -> Result<Arc<Node>> {
