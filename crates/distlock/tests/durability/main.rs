@@ -96,6 +96,9 @@ on_every_server! {
     frozen::a_waiter_elsewhere_gets_in
     groups::a_crowd_shares_its_waits
     groups::a_crowd_without_replicas_is_told_in_bounded_time
+    lost_replies::what_is_sent_again_is_acknowledged_anew
+    lost_replies::a_re_entry_that_is_sent_again_is_acknowledged_anew
+    lost_replies::a_script_that_had_to_be_loaded_is_acknowledged
     connecting::a_user_that_may_not_wait_is_unsupported
     failing_over::without_acks_a_second_holder_gets_in_and_the_first_is_told
     failing_over::with_acks_there_is_never_a_second_holder
