@@ -72,10 +72,6 @@ impl Links {
         self.dial.target.to_string()
     }
 
-    pub(crate) fn dial(&self) -> &Dial {
-        &self.dial
-    }
-
     /// Nobody is to use this server any more: its connections end now, and no new ones are made.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);

@@ -141,6 +141,10 @@ impl Store for RedisStore {
         self.topology.share(name)
     }
 
+    fn term(&self) -> u64 {
+        self.topology.term()
+    }
+
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Attempt>> {
         Box::pin(async move {
             let (call, decode): (Call, Decode<Attempt>) = match claim.what {

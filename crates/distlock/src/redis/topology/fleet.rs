@@ -47,6 +47,8 @@ pub(super) struct Shared {
     /// How many first surveys were begun.
     begun: AtomicU64,
     place: OnceLock<String>,
+    /// How often a primary was replaced.
+    term: AtomicU64,
     pub(super) board: Arc<Board>,
     doubt: Arc<Doubt>,
 }
@@ -61,6 +63,7 @@ impl Fleet {
             first: Mutex::default(),
             begun: AtomicU64::new(0),
             place: OnceLock::new(),
+            term: AtomicU64::new(0),
             board: Arc::default(),
             doubt: Arc::default(),
         }))
@@ -118,6 +121,7 @@ impl Fleet {
                     if is_doubtful(&reply) {
                         shared.doubt.raise();
                     }
+                    shared.still(&node)?;
                     return refusal::checked(reply);
                 }
                 Some(Redirect::Moved { slot, to }) => {
@@ -130,6 +134,11 @@ impl Fleet {
         shared.doubt.raise();
         let text = format!("the servers of the cluster do not agree who serves slot {slot}");
         Err(Error::new(ErrorKind::Unavailable, text))
+    }
+
+    /// A number that changes when a primary is replaced.
+    pub(crate) fn term(&self) -> u64 {
+        self.0.term.load(Ordering::Acquire)
     }
 
     /// A number that names share if one server serves them.
@@ -255,6 +264,15 @@ impl Shared {
         })
     }
 
+    /// Refuses the answer of a server that has been replaced since it was asked: it believes in itself, and others do not.
+    fn still(&self, node: &Arc<Node>) -> Result<()> {
+        if !self.source.has_one() || self.serving(0).is_ok_and(|now| Arc::ptr_eq(&now, node)) {
+            return Ok(());
+        }
+        let text = "another server took its place meanwhile: the step may or may not have happened";
+        Err(Error::new(ErrorKind::Indeterminate, text))
+    }
+
     fn moved(&self, slot: u16, to: Address) -> Result<Arc<Node>> {
         self.doubt.raise();
         self.with_view(|view, make| view.moved(slot, to, make))
@@ -293,6 +311,9 @@ impl Shared {
         if self.source.has_one() {
             // Whatever is still on its way there would be done by one that is not the primary any more.
             gone.iter().for_each(|node| node.links.close());
+        }
+        if !gone.is_empty() {
+            self.term.fetch_add(1, Ordering::Release);
         }
         drop(gone);
         Ok(changed)

@@ -83,6 +83,14 @@ impl Topology {
         }
     }
 
+    /// A number that changes when a primary is replaced.
+    pub(crate) fn term(&self) -> u64 {
+        match self {
+            Topology::Single(_) => 0,
+            Topology::Fleet(fleet) => fleet.term(),
+        }
+    }
+
     /// Whether one script may be about all of these.
     pub(crate) fn together(&self, claims: &[Claim]) -> bool {
         match self {
