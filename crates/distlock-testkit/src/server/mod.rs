@@ -165,6 +165,11 @@ impl Server {
         spawn::stop(self.pid());
     }
 
+    /// Whether it does not answer because it was [stopped](Server::stop).
+    pub fn is_stopped(&self) -> bool {
+        spawn::is_stopped(self.pid())
+    }
+
     /// `SIGCONT`: it answers again.
     pub fn cont(&self) {
         spawn::signal(self.pid(), Signal::CONT);

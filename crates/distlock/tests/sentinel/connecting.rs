@@ -1,8 +1,6 @@
 //! Finding the primary, and saying what is wrong if that fails.
 
 use distlock::{ErrorKind, Locks, RedLock};
-#[cfg(feature = "tls")]
-use distlock_testkit::suites::waiting;
 use distlock_testkit::{Flavor, SentinelSet};
 
 /// Nobody listens there: below the range of the testkit, and not a port of anything usual.
@@ -108,10 +106,8 @@ async fn sentinels_and_servers_ask_for_passwords_of_their_own() {
         server.cli(&user.split(' ').collect::<Vec<_>>()).await;
     }
     for sentinel in set.sentinels() {
-        let user = "ACL SETUSER watch on >canary4 -@all +hello +auth +ping +client|setinfo \
-                    +sentinel|get-master-addr-by-name";
-        let user: Vec<&str> = user.split_whitespace().collect();
-        sentinel.cli(&user).await;
+        let user = "ACL SETUSER watch on >canary4 -@all +hello +sentinel|get-master-addr-by-name";
+        sentinel.cli(&user.split(' ').collect::<Vec<_>>()).await;
     }
     let by_user = url
         .replace(":canary1@", "lk:canary3@")
@@ -143,6 +139,10 @@ async fn sentinels_and_servers_ask_for_passwords_of_their_own() {
 #[tokio::test]
 #[cfg(feature = "tls")]
 async fn everybody_speaks_tls() {
+    use distlock_testkit::suites::waiting;
+
+    use crate::strikes::served_by;
+
     let set = SentinelSet::builder(Flavor::Redis).password("canary").tls().start().await;
     let url = set.url();
     serves(&url).await;
@@ -150,7 +150,7 @@ async fn everybody_speaks_tls() {
     let locks = Locks::connect(&url).await.expect("the authority is trusted");
     let guard = locks.mutex("k").lock().lease(crate::LONG).await.expect("free");
     let waiter = waiting(&url, "k").await;
-    set.fail_over().await;
+    served_by(&*set.fail_over().await, &locks).await;
     guard.unlock().await.expect("held");
     waiter.enters().await;
     // Its authority is nobody's whom the system trusts, and it wants to see a certificate.

@@ -1,12 +1,12 @@
 //! What may happen to a primary.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use distlock::Locks;
 use distlock_testkit::{Flavor, SentinelSet, Server};
 
-use crate::{LONG, SOON};
+use crate::SOON;
 
 /// How a primary is taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(crate) enum Strike {
     Kill,
     /// `SIGSTOP`, and one of the sentinels with it: no connection is closed.
     Freeze,
-    /// `SENTINEL FAILOVER`: it stays, as a replica.
+    /// `SENTINEL FAILOVER`: it stays, for ten seconds as if nothing had happened and then as a replica.
     Manual,
 }
 
@@ -45,22 +45,27 @@ impl Strike {
                 old.cont();
                 set.sentinels()[0].cont();
             }
-            Strike::Manual => {}
+            Strike::Manual => set.follows(old).await,
         }
     }
 }
 
-/// Locks and unlocks until that is done by `server`, which is the primary.
-async fn is_served_by(server: &Server, locks: &Locks) {
-    loop {
-        if let Ok(Some(guard)) = locks.mutex("probe").try_lock().lease(LONG).await {
-            let there = server.exists("probe").await && server.is_primary().await;
+/// Locks and unlocks until `server` does it, as the primary.
+pub(crate) async fn served_by(server: &Server, locks: &Locks) {
+    let served = async || {
+        // What a primary has after this it has not got from another.
+        let is_primary = server.is_primary().await;
+        let guard = locks.mutex("probe").try_lock().lease(Duration::from_secs(1)).await;
+        // Sentinels cut every connection to a server whose role they change.
+        let found = server.try_cli(&["EXISTS", "probe"]).await;
+        if let Ok(Some(guard)) = guard {
             let _ = guard.unlock().await;
-            if there {
-                return;
-            }
+            return is_primary && matches!(found, Ok(redis::Value::Int(1)));
         }
-    }
+        false
+    };
+    let served = async { while !served().await {} };
+    tokio::time::timeout(SOON, served).await.expect("the new primary is found");
 }
 
 /// Says how long it takes until locks can be taken again. For people: nothing depends on it but that it ends.
@@ -74,15 +79,14 @@ async fn times_to_recover() {
             let new = set.replica().await;
             let since = Instant::now();
             let served = async {
-                is_served_by(&new, &locks).await;
+                served_by(&new, &locks).await;
                 since.elapsed()
             };
             let named = async {
                 let (old, _) = strike.hit(&set).await;
                 (old, since.elapsed())
             };
-            let served = tokio::time::timeout(SOON, async { tokio::join!(served, named) });
-            let (served, (old, named)) = served.await.expect("it recovers");
+            let (served, (old, named)) = tokio::join!(served, named);
             println!(
                 "{flavor:?} {strike:?}: all sentinels agree after {named:.2?}, locks again after {served:.2?}"
             );

@@ -13,7 +13,7 @@ use super::sentinels::Sentinels;
 use super::several;
 use super::source::Known;
 use super::survey::Answer;
-use super::turns::{in_turn, none};
+use super::turns::{PATIENCE, in_turn, none};
 use crate::env::BoxFuture;
 use crate::error::{Error, ErrorKind, Result};
 use crate::redis::connect::Dial;
@@ -139,14 +139,30 @@ async fn ask(
     epoch: u64,
 ) -> Result<Outcome> {
     let place = sentinel.links.place();
-    let said = match ask_at(&sentinel, &url.name).await.map_err(|error| explained(error, &place))? {
-        None => return Ok(Outcome::Unknown(place)),
-        Some(said) if said.epoch < epoch => return Ok(Outcome::Old(said)),
-        Some(said) => said,
-    };
-    match confirmed(said.named.clone(), &url.server, &dial, &in_use).await {
-        Ok(primary) => Ok(Outcome::Confirmed(said, primary)),
-        Err(error) => Ok(Outcome::Refuted(error)),
+    loop {
+        let said = ask_at(&sentinel, &url.name).await.map_err(|error| explained(error, &place))?;
+        let said = match said {
+            None => return Ok(Outcome::Unknown(place)),
+            Some(said) if said.epoch < epoch => return Ok(Outcome::Old(said)),
+            Some(said) => said,
+        };
+        let changed = async {
+            loop {
+                dial.env.sleep_until(dial.env.now().after(PATIENCE)).await;
+                match ask_at(&sentinel, &url.name).await {
+                    Ok(Some(now)) if now.named == said.named => {}
+                    _ => return,
+                }
+            }
+        };
+        // A frozen server does not answer, and the sentinels find out why while it is waited for.
+        return Ok(tokio::select! {
+            confirmed = confirmed(said.named.clone(), &url.server, &dial, &in_use) => match confirmed {
+                Ok(primary) => Outcome::Confirmed(said, primary),
+                Err(error) => Outcome::Refuted(error),
+            },
+            () = changed => continue,
+        });
     }
 }
 
