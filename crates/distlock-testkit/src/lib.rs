@@ -1,6 +1,7 @@
 //! Real servers, fault proxies and suites of promises.
 //!
-//! * [`server`]: a Redis or Valkey of its own for a test, started, frozen, killed, restarted; or a cluster of them.
+//! * [`server`]: a Redis or Valkey of its own for a test, started, frozen, killed, restarted; or a cluster of them, or a
+//!   primary with replicas and sentinels.
 //! * [`proxy`]: a TCP proxy that loses, delays and cuts at exactly the command a test names.
 //! * [`process`]: workers in processes of their own, so that `kill -9` and `SIGSTOP` are real.
 //! * [`mod@redis_py`]: another client's lock, to share names with.
@@ -34,4 +35,4 @@ pub use peer::{Pair, Peer};
 pub use process::{Worker, worker};
 pub use proxy::{Match, Proxy};
 pub use redis_py::redis_py;
-pub use server::{Cluster, Flavor, Replicas, Server, Tls};
+pub use server::{Cluster, Flavor, Replicas, SentinelSet, Server, Tls};

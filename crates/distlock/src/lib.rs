@@ -57,8 +57,8 @@ mod observe;
 mod owner;
 mod quorum;
 #[cfg(feature = "redis")]
-// What only clusters need is built all the same: without the feature nothing but the way in is missing.
-#[cfg_attr(not(feature = "cluster"), allow(dead_code))]
+// What only fleets of servers need is built all the same: without the features nothing but the way in is missing.
+#[cfg_attr(not(all(feature = "cluster", feature = "sentinel")), allow(dead_code))]
 mod redis;
 mod request;
 pub mod store;

@@ -141,6 +141,10 @@ impl Plan {
     fn command_line(&self, port: u16) -> Vec<OsString> {
         let port = port.to_string();
         let mut line: Vec<OsString> = Vec::new();
+        if self.sentinel {
+            // It writes what it finds out into that file, and finds it there after a restart.
+            line.extend([self.dir.join("conf").into(), "--sentinel".into()]);
+        }
         let mut add = |name: &str, value: &dyn AsRef<std::ffi::OsStr>| {
             line.push(name.into());
             line.push(value.as_ref().into());
@@ -148,7 +152,6 @@ impl Plan {
         add("--bind", &"127.0.0.1");
         add("--dir", &self.dir.path());
         add("--unixsocket", &self.socket());
-        add("--save", &"");
         match &self.tls {
             None => add("--port", &port),
             Some((tls, files)) => {
@@ -161,11 +164,12 @@ impl Plan {
                 add("--tls-auth-clients", &asks);
             }
         }
+        if !self.sentinel {
+            add("--save", &"");
+            add("--appendonly", &if self.keep_data { "yes" } else { "no" });
+        }
         if self.keep_data {
-            add("--appendonly", &"yes");
             add("--appendfsync", &"always");
-        } else {
-            add("--appendonly", &"no");
         }
         if let Some(password) = &self.password {
             add("--requirepass", password);

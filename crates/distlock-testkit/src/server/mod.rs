@@ -5,7 +5,9 @@ mod flavor;
 mod inspect;
 mod launch;
 mod replicas;
+mod sentinel;
 mod tls;
+mod wait;
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -22,7 +24,9 @@ pub use cluster::{Cluster, ClusterBuilder};
 pub use flavor::Flavor;
 pub use inspect::CommandStats;
 pub use replicas::Replicas;
+pub use sentinel::{SentinelBuilder, SentinelSet};
 pub use tls::{Certificates, Tls};
+use wait::{nothing_left, text, until, wait};
 
 /// A server process with a port, a Unix socket and a directory of its own.
 ///
@@ -45,6 +49,8 @@ struct Plan {
     password: Option<String>,
     tls: Option<(Tls, Certificates)>,
     keep_data: bool,
+    /// Whether it is a sentinel, which has a file of settings and keeps no data.
+    sentinel: bool,
     dir: Scratch,
 }
 
@@ -55,9 +61,11 @@ pub struct Builder {
     args: Vec<OsString>,
     password: Option<String>,
     tls: Option<Tls>,
-    /// Not of its own, but of the cluster that it belongs to.
+    /// Not of its own, but of the set that it belongs to.
     certificates: Option<Certificates>,
     keep_data: bool,
+    /// The settings of a sentinel.
+    sentinel: Option<String>,
 }
 
 impl Server {
@@ -79,7 +87,8 @@ impl Server {
     /// A server with options.
     pub fn builder(flavor: Flavor) -> Builder {
         let (args, password) = (Vec::new(), None);
-        Builder { flavor, args, password, tls: None, certificates: None, keep_data: false }
+        let (tls, certificates, sentinel) = (None, None, None);
+        Builder { flavor, args, password, tls, certificates, keep_data: false, sentinel }
     }
 
     /// Which program it is.
@@ -156,6 +165,11 @@ impl Server {
     /// `SIGSTOP`: connections stay open, nothing is answered.
     pub fn stop(&self) {
         spawn::stop(self.pid());
+    }
+
+    /// Whether it does not answer because it was [stopped](Server::stop).
+    pub fn is_stopped(&self) -> bool {
+        spawn::is_stopped(self.pid())
     }
 
     /// `SIGCONT`: it answers again.
@@ -251,6 +265,9 @@ impl Builder {
 
     fn plan(self) -> Plan {
         let dir = Scratch::new();
+        if let Some(settings) = &self.sentinel {
+            std::fs::write(dir.join("conf"), settings).expect("the directory can be written to");
+        }
         let tls = self.tls.map(|tls| {
             (tls, self.certificates.unwrap_or_else(|| Certificates::generate(dir.path())))
         });
@@ -261,6 +278,7 @@ impl Builder {
             password: self.password,
             tls,
             keep_data: self.keep_data,
+            sentinel: self.sentinel.is_some(),
             dir,
         }
     }

@@ -20,8 +20,10 @@ mod server;
 pub mod simple;
 pub mod spin;
 mod times;
+mod waiter;
 mod watch;
 
 pub use ground::{Ground, Site, stand};
+pub use waiter::{Waiter, queued, waiting};
 pub(crate) use watch::everybody;
 pub use watch::{Recorder, Section, eventually};

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use redis::{Cmd, Value};
+use redis::{Cmd, ServerError, Value};
 use tokio::runtime::Id;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
@@ -71,6 +71,11 @@ impl Durable {
         let links = &self.server.links;
         links.warm_up(config::COMMAND_TIMEOUT).await?;
         self.server.probe(&mut links.line().await?).await
+    }
+
+    /// Nobody is to use this server any more.
+    pub(crate) fn close(&self) {
+        self.server.links.close();
     }
 
     /// Runs a script. The reply of one that takes nothing comes at once; of one that does, when enough replicas have it. If
@@ -139,9 +144,33 @@ impl Server {
             }
             replies
         });
-        let mut replies = replies.await?;
-        let loaded = self.load(group, &mut replies, &mut line).await?;
+        let replies = replies.await?;
+        let ahead = async {
+            match early {
+                Some(acks) => Some(acks),
+                None if ahead => Some(waited.await),
+                None => None,
+            }
+        };
+        let done = self.settle(group, replies, ahead, &mut line).await;
+        *prompt = matches!(done, Ok(true));
+        // Scripts have run: whatever failed after that, they may have taken something.
+        done.map(drop).map_err(|error| match error.is_in_doubt() {
+            true => error,
+            false => in_doubt(&error),
+        })
+    }
 
+    /// Answers everybody who has taken nothing, then, when replicas have answered, everybody else. False if they did not in
+    /// time. `ahead` is what came of the `WAIT` that went along, if one did.
+    async fn settle(
+        &self,
+        group: &mut Vec<Job>,
+        mut replies: Vec<Value>,
+        ahead: impl Future<Output = Option<Result<Value>>>,
+        line: &mut Line,
+    ) -> Result<bool> {
+        let loaded = self.load(group, &mut replies, line).await?;
         // From the back, so that those who go leave the others in their places.
         let mut won = Vec::new();
         for at in (0..group.len()).rev() {
@@ -150,21 +179,18 @@ impl Server {
                 false => group.remove(at).tell(Ok(std::mem::take(&mut replies[at]))),
             }
         }
-        let mut acks = match early {
-            Some(acks) => Some(acks),
-            None if ahead => Some(waited.await),
-            None => None,
-        };
+        // Also if nobody has won: what is sent next would stand behind it.
+        let mut acks = ahead.await;
         if !won.is_empty() && (loaded || acks.is_none()) {
-            acks = Some(self.wait(&mut line).await);
+            acks = Some(self.wait(line).await);
         }
-        let Some(acks) = acks.transpose()? else { return Ok(()) };
+        let Some(acks) = acks.transpose()? else { return Ok(false) };
         let enough = self.enough(acks);
-        *prompt = enough.is_ok();
+        let prompt = enough.is_ok();
         for (job, reply) in group.drain(..).zip(won.into_iter().rev()) {
             job.tell(enough.clone().map(|()| reply));
         }
-        Ok(())
+        Ok(prompt)
     }
 
     /// Runs those whose script the server did not know again, with it. True if there were some: they come after a `WAIT` that
@@ -196,6 +222,9 @@ impl Server {
             Value::Int(acks) => {
                 format!("{acks} of {wanted} replicas acknowledged it in {timeout:?}")
             }
+            Value::ServerError(refused) if is_replica(&refused) => {
+                return Err(in_doubt(&refusal::of(&refused)));
+            }
             Value::ServerError(refused) => {
                 let why = refusal::of(&refused);
                 format!("no replica of {wanted} is known to have it, because WAIT failed: {why}")
@@ -210,7 +239,7 @@ impl Server {
         if let Value::ServerError(refused) = &reply {
             let why = refusal::of(refused);
             let said = refused.details().unwrap_or_default();
-            if refusal::is_not_now(refused.code()) || said.contains("replica") {
+            if refusal::is_not_now(refused.code()) || is_replica(refused) {
                 return Err(Error::new(ErrorKind::Unavailable, why.to_string()));
             }
             let (place, code) = (self.links.place(), refused.code());
@@ -235,6 +264,17 @@ impl Job {
         // Nobody there: what was taken is given back by whoever left.
         drop(self.answer.send(answer));
     }
+}
+
+/// Something may have been taken, and nobody knows what became of it.
+fn in_doubt(why: &Error) -> Error {
+    let text = format!("{why}: the step may or may not have happened");
+    Error::new(ErrorKind::Indeterminate, text)
+}
+
+/// Whether it is a replica, or has just become one: what it had taken may be gone, and the next primary knows.
+fn is_replica(refused: &ServerError) -> bool {
+    refused.code() == "UNBLOCKED" || refused.details().is_some_and(|text| text.contains("replica"))
 }
 
 /// Whether a script has taken what it was to take: `nil`, or a fencing token, or for several a list that begins with 1.

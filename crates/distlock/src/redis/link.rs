@@ -15,12 +15,14 @@ use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 use tokio::task::AbortHandle;
 
 use super::connect::Dial;
+use super::refusal;
 use crate::error::{Error, ErrorKind, Result};
 
 /// All connections for commands to one server.
 pub(crate) struct Links {
     dial: Arc<Dial>,
     slots: RwLock<Vec<Slot>>,
+    closed: AtomicBool,
 }
 
 /// What one runtime has.
@@ -58,7 +60,7 @@ struct Driver {
 
 impl Links {
     pub(crate) fn new(dial: Arc<Dial>) -> Links {
-        Links { dial, slots: RwLock::default() }
+        Links { dial, slots: RwLock::default(), closed: AtomicBool::new(false) }
     }
 
     pub(crate) fn target(&self) -> &super::target::Target {
@@ -70,9 +72,26 @@ impl Links {
         self.dial.target.to_string()
     }
 
+    /// Nobody is to use this server any more: its connections end now, and no new ones are made.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+        let slots =
+            std::mem::take(&mut *self.slots.write().unwrap_or_else(PoisonError::into_inner));
+        slots.iter().filter_map(|slot| slot.line.as_ref()).for_each(|line| line.driver.stop());
+    }
+
+    /// The error for a server that is not to be used any more.
+    fn open(&self) -> Result<()> {
+        match self.closed.load(Ordering::Relaxed) {
+            false => Ok(()),
+            true => Err(Error::new(ErrorKind::Unavailable, "another server has taken its place")),
+        }
+    }
+
     /// The calling runtime's connection; makes one if there is none, within the reply time-out.
     pub(crate) async fn line(&self) -> Result<Line> {
         let runtime = current()?;
+        self.open()?;
         match self.live(runtime) {
             Some(line) => Ok(line),
             None => self.connect(runtime, self.dial.reply_timeout).await,
@@ -121,6 +140,8 @@ impl Links {
                 if self.install(runtime, line.clone()) {
                     self.dial.reconnected();
                 }
+                // It may have been closed before this connection was there to be ended.
+                self.open()?;
                 Ok(line)
             }
             Err(error) => {
@@ -186,7 +207,7 @@ impl Line {
         let in_flight = self.in_flight.clone();
         let _turn = self.turn(&in_flight).await?;
         let reply = self.connection.send_packed_command(command).await;
-        reply.map_err(|why| self.unanswered(&why))
+        reply.inspect(|reply| self.heed(reply)).map_err(|why| self.unanswered(&why))
     }
 
     /// Sends several commands at once and waits for all `count` replies, any of which may be a refusal.
@@ -198,7 +219,18 @@ impl Line {
         let in_flight = self.in_flight.clone();
         let _turn = self.turn(&in_flight).await?;
         let replies = self.connection.send_packed_commands(commands, 0, count).await;
-        replies.map_err(|why| self.unanswered(&why))
+        let heed = |replies: &Vec<Value>| replies.iter().for_each(|reply| self.heed(reply));
+        replies.inspect(heed).map_err(|why| self.unanswered(&why))
+    }
+
+    /// A server that has become a replica keeps its connections. Its name may stand for another one by now, so the next
+    /// step is to look for it anew; what is under way here is still answered.
+    fn heed(&self, reply: &Value) {
+        if let Value::ServerError(refused) = reply
+            && refusal::says(refused, "READONLY")
+        {
+            self.driver.ended.store(true, Ordering::Relaxed);
+        }
     }
 
     async fn turn<'a>(&self, in_flight: &'a Semaphore) -> Result<SemaphorePermit<'a>> {

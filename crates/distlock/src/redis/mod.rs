@@ -51,7 +51,7 @@ use crate::store::{
     Admin, Attempt, Claim, Command, Listener, Released, Reply, Snapshot, Store, Together, What,
 };
 
-/// Locks on one Redis server, or on a cluster of them. Dropping it closes all its connections.
+/// Locks on one Redis server, on a cluster of them, or on the primary of several. Dropping it closes all its connections.
 pub(crate) struct RedisStore {
     topology: Topology,
     durability: Durability,
@@ -84,11 +84,10 @@ impl RedisStore {
         surroundings: Surroundings,
         lazy: bool,
     ) -> Result<(Arc<RedisStore>, String)> {
-        #[cfg(feature = "cluster")]
-        if let Some(seeds) = topology::Seeds::parse(url) {
-            let seeds = seeds?;
-            let place = seeds.to_string();
-            let store = RedisStore::connect_cluster(seeds, surroundings, lazy).await?;
+        if let Some(source) = topology::Source::parse(url) {
+            let source = source?;
+            let place = source.to_string();
+            let store = RedisStore::connect_fleet(source, surroundings, lazy).await?;
             return Ok((store, place));
         }
         let target = Target::parse(url)?;
@@ -109,18 +108,18 @@ impl RedisStore {
         RedisStore::over(Topology::Single(Box::new(node)), durability, lazy).await
     }
 
-    async fn connect_cluster(
-        seeds: topology::Seeds,
+    async fn connect_fleet(
+        source: topology::Source,
         surroundings: Surroundings,
         lazy: bool,
     ) -> Result<Arc<RedisStore>> {
         let durability = surroundings.durability;
-        let dial = surroundings.dial(seeds.targets[0].clone());
-        let cluster = topology::Cluster::new(seeds, dial);
+        let dial = surroundings.dial(source.any());
+        let fleet = topology::Fleet::new(source, dial);
         if !lazy {
-            cluster.ready().await?;
+            fleet.ready().await?;
         }
-        RedisStore::over(Topology::Cluster(cluster), durability, lazy).await
+        RedisStore::over(Topology::Fleet(fleet), durability, lazy).await
     }
 
     async fn over(
@@ -169,6 +168,10 @@ impl Store for RedisStore {
 
     fn durability(&self) -> Durability {
         self.durability
+    }
+
+    fn term(&self) -> u64 {
+        self.topology.term()
     }
 
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Attempt>> {

@@ -50,6 +50,12 @@ impl Node {
         }
     }
 
+    /// Nobody is to use it any more: its connections for commands end now.
+    pub(crate) fn close(&self) {
+        self.links.close();
+        self.durable.iter().for_each(Durable::close);
+    }
+
     /// Runs a step.
     pub(crate) async fn run(&self, call: &Call) -> Result<Value> {
         match self.acknowledging(call) {

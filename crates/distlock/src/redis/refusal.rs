@@ -22,7 +22,7 @@ const PERMISSIONS: &str = "+hello +ping +evalsha +script|load +subscribe +unsubs
                            +hdel +hexists +hgetall +hlen +del +scan, the lock names as ~keys, and \
                            &redisson_lock__channel:*; kinds other than mutex also need +@hash +@string +@list +@sortedset \
                            +exists +time +pubsub|numsub, the keys named after the lock, and &redisson_*; a cluster also needs \
-                           +cluster|slots +cluster|info +asking +ssubscribe +sunsubscribe +spublish +pubsub|shardnumsub";
+                           +cluster|slots +cluster|info +asking +ssubscribe +sunsubscribe +spublish +pubsub|shardnumsub, and a primary that moves +role";
 
 /// The reply, unless it is a refusal.
 pub(crate) fn checked(reply: Value) -> Result<Value> {
@@ -40,6 +40,11 @@ pub(crate) fn of(refused: &ServerError) -> Error {
 /// The error for a refusal that came through the client's own error type.
 pub(crate) fn of_redis(refused: &redis::RedisError) -> Error {
     explain(refused.code().unwrap_or_default(), refused.detail().unwrap_or_default())
+}
+
+/// Whether a refusal has this code. Redis before 7 reports what a script met inside a text of its own, with a general code.
+pub(crate) fn says(refused: &ServerError, word: &str) -> bool {
+    refused.code() == word || words(refused.details().unwrap_or_default()).any(|w| w == word)
 }
 
 fn explain(code: &str, text: &str) -> Error {

@@ -1,4 +1,4 @@
-//! Where a server is and who we are to it, read from a URL. Those of clusters are in `topology/seeds.rs`.
+//! Where a server is and who we are to it, read from a URL. Those of several servers are in `topology/`.
 //!
 //! No error here repeats a piece of the URL: a character that was not encoded shifts the pieces, and then a password is
 //! where a port or a path should be.
@@ -25,8 +25,17 @@ impl Target {
     /// Reads `redis://`, `rediss://` and `redis+unix://` URLs.
     pub(crate) fn parse(text: &str) -> Result<Target> {
         // Before anything else: several hosts are no URL to those who read just one.
-        if text.starts_with("redis+cluster:") || text.starts_with("rediss+cluster:") {
-            return Err(config("redis+cluster:// needs the cargo feature `cluster` of distlock"));
+        for (kind, feature) in
+            [("cluster", "cluster"), ("sentinel", "sentinel"), ("replicated", "sentinel")]
+        {
+            let rest = text.strip_prefix("rediss").or_else(|| text.strip_prefix("redis"));
+            let rest = rest.and_then(|rest| rest.strip_prefix('+'));
+            let rest = rest.and_then(|rest| rest.strip_prefix(kind));
+            if rest.is_some_and(|rest| rest.starts_with("://")) {
+                return Err(config(format!(
+                    "redis+{kind}:// needs the cargo feature `{feature}` of distlock"
+                )));
+            }
         }
         let url = Url::parse(text).map_err(|why| {
             config(format!(
@@ -42,7 +51,8 @@ impl Target {
             "rediss" => Err(config("rediss:// needs the cargo feature `tls` of distlock")),
             "redis+unix" => Target::unix(&url),
             _ => Err(config(
-                "the URL is none of redis://, rediss://, redis+unix:// and redis+cluster://",
+                "the URL is none of redis://, rediss://, redis+unix://, redis+sentinel://, redis+replicated:// and \
+                 redis+cluster://",
             )),
         }
     }
@@ -111,6 +121,15 @@ impl Target {
             Endpoint::Tcp { .. } | Endpoint::Unix { .. } => Endpoint::Tcp { host, port },
         };
         Target { endpoint, ..self.clone() }
+    }
+
+    /// The same for another user.
+    pub(crate) fn with_credentials(
+        self,
+        user: Option<String>,
+        password: Option<String>,
+    ) -> Result<Target> {
+        Ok(Target { credentials: credentials(user, password)?, ..self })
     }
 
     /// What the client crate needs to log in.
@@ -222,7 +241,7 @@ fn options<'a>(url: &'a Url, known: &[&'static str]) -> Result<Vec<(&'static str
         .collect()
 }
 
-fn decode(text: &str, part: &str) -> Result<String> {
+pub(crate) fn decode(text: &str, part: &str) -> Result<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

@@ -56,6 +56,12 @@ pub trait Store: Debug + Send + Sync + 'static {
         Durability::Primary
     }
 
+    /// A number that changes when another server has taken over what one kept: it may not know of every hold, so whoever
+    /// believes in one asks about it then, and does not wait for the next renewal.
+    fn term(&self) -> u64 {
+        0
+    }
+
     /// Takes the lock for `claim.owner` at `claim.depth`, or says how long the present holder may keep it.
     ///
     /// The time to live becomes `claim.lease`. At depth 2 and above the owner must hold it already; if it does not,

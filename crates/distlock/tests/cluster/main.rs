@@ -17,9 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use distlock::Locks;
-use distlock_testkit::suites::{Recorder, eventually};
+use distlock_testkit::suites::{eventually, queued, waiting};
 use distlock_testkit::{Cluster, Flavor, Server};
-use tokio::task::JoinHandle;
 
 /// Whoever is let in long before this was woken, and did not wait for a lease to end.
 const LONG: Duration = Duration::from_secs(600);
@@ -33,38 +32,6 @@ const WAYS: [&str; 2] = ["sharded", "classic"];
 /// Three primaries with a replica each.
 async fn with_replicas(flavor: Flavor) -> Cluster {
     Cluster::builder(flavor).replicas(1).start().await
-}
-
-/// Somebody elsewhere who waits for a mutex, and lets go of it at once.
-struct Waiter(JoinHandle<distlock::Result<()>>);
-
-/// One who waits by now: it has found the lock busy and is subscribed.
-async fn waiting(url: &str, name: &str) -> Waiter {
-    // Nobody looks again by itself before a third of this.
-    let builder = Locks::builder().url(url).watchdog(LONG);
-    let seen = Recorder::new();
-    let locks = builder.observer(seen.clone()).connect().await.expect("a cluster");
-    let mutex = locks.mutex(name);
-    let task = tokio::spawn(async move { mutex.lock().lease(LONG).await?.unlock().await });
-    // Once, and again after it was subscribed.
-    let asked = || async { seen.count(name, "attempted") >= 2 };
-    eventually("somebody waits", asked).await;
-    Waiter(task)
-}
-
-impl Waiter {
-    /// It is let in.
-    async fn enters(self) {
-        let entered = tokio::time::timeout(SOON, self.0).await.expect("woken");
-        entered.expect("no panic").expect("a lock");
-    }
-}
-
-/// Waits until so many are in the queue of a fair lock.
-async fn queued(locks: &Locks, name: &str, count: usize) {
-    let queued =
-        || async { locks.fair(name).inspect().await.is_ok_and(|seen| seen.queue.len() == count) };
-    eventually("somebody is in the queue", queued).await;
 }
 
 /// One who waits for a mutex and one in line for a fair lock are subscribed at the server that `change` gives them, and woken

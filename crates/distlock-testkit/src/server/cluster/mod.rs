@@ -6,17 +6,11 @@ mod start;
 pub use start::ClusterBuilder;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use redis::{FromRedisValue, RedisResult, Value};
 
-use super::{Certificates, Flavor, Server, Tls};
+use super::{Certificates, Flavor, Server, Tls, nothing_left, text, until};
 use crate::scratch::Scratch;
-
-/// How long a cluster may take to agree on something.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// Between two looks.
-const LOOK: Duration = Duration::from_millis(5);
 
 /// Some primaries, each with as many replicas as were asked for.
 ///
@@ -142,22 +136,7 @@ impl Cluster {
     /// # Panics
     /// When something is left after a while.
     pub async fn assert_clean(&self, prefix: &str) {
-        let clean = async || {
-            for node in &self.nodes {
-                if node.try_cli(&["PING"]).await.is_err() {
-                    continue;
-                }
-                let mut left = node.keys(&format!("*{prefix}*")).await;
-                // The one thing that is meant to stay: the counter of a fenced lock.
-                left.retain(|key| !key.starts_with("redisson_lock_token:"));
-                left.extend(node.pubsub_channels().await);
-                if left.iter().any(|name| name.contains(prefix)) {
-                    return false;
-                }
-            }
-            true
-        };
-        until("no key and no subscription is left", clean).await;
+        nothing_left(&self.nodes, prefix).await;
     }
 
     /// Waits until all servers that answer agree that all is well.
@@ -189,10 +168,6 @@ impl Cluster {
 }
 
 impl Server {
-    fn run(&self, args: &[&str]) -> Value {
-        self.try_cli_blocking(args).unwrap_or_else(|error| panic!("{:?}: {error}", &args[..2]))
-    }
-
     async fn node_id(&self) -> String {
         self.ask(&["CLUSTER", "MYID"]).await
     }
@@ -222,25 +197,5 @@ impl Server {
         let nodes = text(&reply);
         let own = nodes.lines().find(|line| line.contains("myself"));
         own.is_some_and(|own| own.contains("master") && own.split(' ').count() > 8)
-    }
-}
-
-fn text(reply: &Value) -> String {
-    String::from_redis_value_ref(reply).unwrap_or_default()
-}
-
-fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < until, "never came true within {PATIENCE:?}: {what}");
-        std::thread::sleep(LOOK);
-    }
-}
-
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !is_so().await {
-        assert!(Instant::now() < until, "never came true within {PATIENCE:?}: {what}");
-        tokio::time::sleep(LOOK).await;
     }
 }

@@ -2,7 +2,8 @@
 
 use std::future::Future;
 
-use super::{Cluster, text, until};
+use super::Cluster;
+use crate::server::{text, until};
 
 impl Cluster {
     /// Moves the slot of a key to another primary, key by key, as `redis-cli` does; there is an opportunity to look in

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Cluster, text, wait};
+use super::Cluster;
 use crate::port;
 use crate::scratch::Scratch;
 use crate::server::launch::apart;
-use crate::server::{Certificates, Flavor, Server, Tls};
+use crate::server::{Certificates, Flavor, Server, Tls, text, wait};
 
 /// How many slots a cluster has.
 const SLOTS: u16 = 16384;

@@ -1,4 +1,4 @@
-//! All channels that somebody of a cluster's store listens to, and where each is heard now.
+//! All channels that somebody of a fleet's store listens to, and where each is heard now.
 //!
 //! A listener belongs to the board and not to a server: when its slot moves, the board hears it elsewhere, and the listener is
 //! woken as after any reconnect.
@@ -81,7 +81,7 @@ impl Board {
     pub(crate) fn trouble(&self, channel: &str, limit: Duration) -> Option<Error> {
         let entries = self.entries();
         let Some(seat) = entries.get(channel).and_then(|entry| entry.seat.as_ref()) else {
-            let text = "no server of the cluster serves this channel now";
+            let text = "no server serves this channel now";
             return Some(Error::new(ErrorKind::Unavailable, text));
         };
         let waiting = seat.wishes.iter().filter(|wish| !matches!(wish.is_heard(), Ok(true)));

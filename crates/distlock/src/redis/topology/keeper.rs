@@ -1,28 +1,25 @@
-//! Keeps what is known of a cluster true: asks again when something is in doubt, and now and then while anybody listens.
+//! Keeps what is known of a fleet true: asks again when something is in doubt, and now and then besides.
 //!
 //! A subscriber is not told when its server becomes a replica, and hears less from then on; so that is looked for.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::cluster::Shared;
+use super::fleet::Shared;
 use crate::env::{Env, Moment};
 use crate::redis::pubsub::Doubt;
-
-/// Between two looks while nothing is in doubt and somebody listens.
-const ROUND: Duration = Duration::from_secs(2);
 
 /// The shortest and the longest time between two surveys: a storm of redirections is one question, and a shard that is
 /// down for long is no reason to ask without a pause.
 const PAUSE_FIRST: Duration = Duration::from_millis(20);
 const PAUSE_LONGEST: Duration = Duration::from_millis(500);
 
-/// Runs until the cluster is dropped.
-pub(crate) async fn keep(cluster: Weak<Shared>, doubt: Arc<Doubt>, env: Arc<dyn Env>) {
+/// Runs until the fleet is dropped.
+pub(crate) async fn keep(fleet: Weak<Shared>, doubt: Arc<Doubt>, env: Arc<dyn Env>) {
     let mut pause = PAUSE_FIRST;
     loop {
-        let idle = cluster.upgrade().is_none_or(|cluster| cluster.board.is_empty());
-        let round = if idle { Moment::NEVER } else { soon(&*env, ROUND) };
+        let round = fleet.upgrade().and_then(|fleet| fleet.round());
+        let round = round.map_or(Moment::NEVER, |round| soon(&*env, round));
         let due = match doubt.is_raised() {
             true => true,
             false => tokio::select! {
@@ -30,8 +27,8 @@ pub(crate) async fn keep(cluster: Weak<Shared>, doubt: Arc<Doubt>, env: Arc<dyn 
                 () = sleep(&*env, round) => true,
             },
         };
-        let Some(cluster) = cluster.upgrade() else { return };
-        // It may be woken for that while the cluster is still being dropped, and nothing would wake it again.
+        let Some(fleet) = fleet.upgrade() else { return };
+        // It may be woken for that while the fleet is still being dropped, and nothing would wake it again.
         if doubt.is_closed() {
             return;
         }
@@ -40,11 +37,11 @@ pub(crate) async fn keep(cluster: Weak<Shared>, doubt: Arc<Doubt>, env: Arc<dyn 
         }
         let asked_for = doubt.take();
         tokio::select! {
-            renewed = cluster.renew() => pause = match renewed {
+            renewed = fleet.renew() => pause = match renewed {
                 Ok(false) if asked_for => (pause * 2).min(PAUSE_LONGEST),
                 Ok(_) => PAUSE_FIRST,
                 Err(why) => {
-                    tracing::debug!(target: "distlock", error = %why, "the cluster cannot be surveyed");
+                    tracing::debug!(target: "distlock", error = %why, "it cannot be found out who serves what");
                     // Nobody else may notice that it still is in doubt.
                     doubt.raise();
                     (pause * 2).min(PAUSE_LONGEST)
@@ -52,7 +49,7 @@ pub(crate) async fn keep(cluster: Weak<Shared>, doubt: Arc<Doubt>, env: Arc<dyn 
             },
             () = doubt.closed() => return,
         }
-        drop(cluster);
+        drop(fleet);
         env.sleep_until(soon(&*env, pause)).await;
     }
 }
@@ -64,7 +61,7 @@ async fn sleep(env: &dyn Env, until: Moment) {
     }
 }
 
-/// Between half and all of it, so that clients of one cluster do not ask in step.
+/// Between half and all of it, so that clients of one fleet do not ask in step.
 fn soon(env: &dyn Env, pause: Duration) -> Moment {
     let jitter = env.random() as u32 as f64 / f64::from(u32::MAX);
     env.now().after(pause.mul_f64(0.5 + jitter / 2.0))

@@ -1,4 +1,4 @@
-//! Who serves which slot, as one server of the cluster sees it.
+//! Who serves which slot.
 
 use redis::Value;
 
@@ -6,7 +6,7 @@ use super::slots::SLOTS;
 use crate::error::{Error, ErrorKind, Result};
 use crate::redis::refusal;
 
-/// Where a server of the cluster listens, as the cluster announces it.
+/// Where a server listens, as others announce it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Address {
     pub(crate) host: String,
@@ -31,7 +31,7 @@ impl Address {
 /// Nobody serves it.
 const NOBODY: u16 = u16::MAX;
 
-/// One server's view of the cluster.
+/// Who serves what, and who follows them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Map {
     /// For each slot, which of the primaries serves it.
@@ -74,6 +74,14 @@ impl Map {
             }
             false => Ok(map),
         }
+    }
+
+    /// One primary that serves everything, as a cluster of one slot, and some of the others.
+    pub(crate) fn of_one(primary: Address, mut replicas: Vec<Address>) -> Map {
+        replicas.retain(|replica| *replica != primary);
+        replicas.sort();
+        replicas.dedup();
+        Map { owners: vec![0], primaries: vec![primary], replicas }
     }
 
     fn primary(&mut self, address: Address) -> u16 {

@@ -1,26 +1,34 @@
 //! Which server serves a name: the one there is, or the one that serves its slot.
 //!
 //! A topology is asked with a name and hands out no server: how a step gets to the right one, and what a server's "not here"
-//! means, is known here alone. A set-up with one primary that moves would be a third kind: like a cluster of one slot.
+//! means, is known here alone. A set-up with one primary that moves is like a cluster of one slot.
 
 mod board;
-mod cluster;
+mod fleet;
 mod keeper;
 mod map;
 mod redirect;
+mod replicated;
+mod role;
 mod seeds;
+mod sentinel;
+mod sentinels;
+mod several;
 mod slots;
+mod source;
 mod survey;
+mod turns;
 mod view;
 
-pub(crate) use cluster::Cluster;
-pub(crate) use seeds::Seeds;
+pub(crate) use fleet::Fleet;
+pub(crate) use source::Source;
 
 use redis::Value;
 
 use super::call::Call;
 use super::list;
 use super::node::Node;
+use crate::env::Env;
 use crate::error::Result;
 use crate::store::{Claim, Command, Listener, Snapshot, What};
 
@@ -29,8 +37,8 @@ use crate::store::{Claim, Command, Listener, Snapshot, What};
 pub(crate) enum Topology {
     /// One server.
     Single(Box<Node>),
-    /// Many, each with some of the slots.
-    Cluster(Cluster),
+    /// Several that may change places.
+    Fleet(Fleet),
 }
 
 impl Topology {
@@ -39,7 +47,7 @@ impl Topology {
         match self {
             Topology::Single(node) => node.run(&call).await,
             // In a box: what it may take to find the server must not make every step on a single one bigger.
-            Topology::Cluster(cluster) => Box::pin(cluster.run(name, call)).await,
+            Topology::Fleet(fleet) => Box::pin(fleet.run(name, call)).await,
         }
     }
 
@@ -47,7 +55,7 @@ impl Topology {
     pub(crate) async fn probe_acks(&self) -> Result<()> {
         match self {
             Topology::Single(node) => node.probe_acks().await,
-            Topology::Cluster(cluster) => cluster.probe_acks().await,
+            Topology::Fleet(fleet) => fleet.probe_acks().await,
         }
     }
 
@@ -55,10 +63,7 @@ impl Topology {
     pub(crate) fn check(&self, what: What, name: &str) -> Result<()> {
         match self {
             Topology::Single(_) => Ok(()),
-            Topology::Cluster(_) => match what {
-                What::LatchOpen => slots::of_latch(name).map(drop),
-                _ => slots::of_name(name).map(drop),
-            },
+            Topology::Fleet(fleet) => fleet.source().check(what, name),
         }
     }
 
@@ -66,7 +71,7 @@ impl Topology {
     pub(crate) fn check_command(&self, name: &str, command: &Command) -> Result<()> {
         match self {
             Topology::Single(_) => Ok(()),
-            Topology::Cluster(_) => slots::check_keys(name, command.keys()),
+            Topology::Fleet(fleet) => fleet.source().check_command(name, command),
         }
     }
 
@@ -74,7 +79,7 @@ impl Topology {
     pub(crate) fn slot(&self, name: &str) -> u16 {
         match self {
             Topology::Single(_) => 0,
-            Topology::Cluster(_) => slots::slot(name.as_bytes()),
+            Topology::Fleet(fleet) => fleet.source().slot(name),
         }
     }
 
@@ -82,7 +87,15 @@ impl Topology {
     pub(crate) fn share(&self, name: &str) -> usize {
         match self {
             Topology::Single(_) => 0,
-            Topology::Cluster(cluster) => cluster.share(name),
+            Topology::Fleet(fleet) => fleet.share(name),
+        }
+    }
+
+    /// A number that changes when a primary is replaced.
+    pub(crate) fn term(&self) -> u64 {
+        match self {
+            Topology::Single(_) => 0,
+            Topology::Fleet(fleet) => fleet.term(),
         }
     }
 
@@ -90,7 +103,7 @@ impl Topology {
     pub(crate) fn together(&self, claims: &[Claim]) -> bool {
         match self {
             Topology::Single(_) => true,
-            Topology::Cluster(_) => {
+            Topology::Fleet(_) => {
                 claims.windows(2).all(|two| self.slot(&two[0].name) == self.slot(&two[1].name))
             }
         }
@@ -100,14 +113,14 @@ impl Topology {
     pub(crate) async fn listen(&self, name: &str, channel: &str) -> Result<Listener> {
         match self {
             Topology::Single(node) => node.hub.listen(channel).await,
-            Topology::Cluster(cluster) => Box::pin(cluster.listen(name, channel)).await,
+            Topology::Fleet(fleet) => Box::pin(fleet.listen(name, channel)).await,
         }
     }
 
     pub(crate) async fn list(&self, prefix: &str) -> Result<Vec<Snapshot>> {
         match self {
             Topology::Single(node) => list::list(&node.links, prefix).await,
-            Topology::Cluster(cluster) => cluster.list(prefix).await,
+            Topology::Fleet(fleet) => fleet.list(prefix).await,
         }
     }
 
@@ -115,7 +128,14 @@ impl Topology {
     pub(crate) fn place(&self) -> String {
         match self {
             Topology::Single(node) => node.links.place(),
-            Topology::Cluster(cluster) => cluster.place(),
+            Topology::Fleet(fleet) => fleet.place(),
         }
+    }
+}
+
+/// Puts them into no order.
+fn shuffle<T>(env: &dyn Env, all: &mut [T]) {
+    for at in (1..all.len()).rev() {
+        all.swap(at, (env.random() % (at as u64 + 1)) as usize);
     }
 }

@@ -3,6 +3,7 @@
 use redis::{ServerErrorKind, Value};
 
 use super::map::Address;
+use crate::redis::refusal;
 
 /// Where a step is to be sent instead.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,9 +38,10 @@ impl Redirect {
 
 /// Whether a refusal is a reason to ask who serves what.
 pub(crate) fn is_doubtful(reply: &Value) -> bool {
-    use ServerErrorKind::{BusyLoading, ClusterDown, MasterDown, ReadOnly};
     let Value::ServerError(refused) = reply else { return false };
-    matches!(refused.kind(), Some(ClusterDown | MasterDown | ReadOnly | BusyLoading))
+    ["CLUSTERDOWN", "MASTERDOWN", "READONLY", "LOADING", "NOREPLICAS"]
+        .into_iter()
+        .any(|word| refusal::says(refused, word))
 }
 
 #[cfg(test)]
@@ -77,6 +79,12 @@ mod tests {
         for (line, doubtful) in [
             ("CLUSTERDOWN The cluster is down", true),
             ("READONLY You can't write against a read only replica.", true),
+            // As Redis 6.2 has it if it was a script that was refused.
+            (
+                "ERR Error running script (call to f_1): @user_script:7: -READONLY You can't write",
+                true,
+            ),
+            ("NOREPLICAS Not enough good replicas to write.", true),
             ("LOADING Redis is loading the dataset in memory", true),
             ("TRYAGAIN Multiple keys request during rehashing of slot", false),
             ("OOM command not allowed", false),

@@ -1,13 +1,13 @@
 //! The URL of a cluster: some of its servers, and what is the same for all of them.
 //!
 //! `redis+cluster://user:password@host1:7000,host2:7001?pubsub=auto`, and `rediss+cluster://` with the options of `rediss://`
-//! besides. Each server is reached as the URL of a single server would have it.
+//! besides.
 
 use std::fmt;
 
 use super::map::Address;
-use crate::error::{Error, ErrorKind, Result};
-use crate::redis::connect::Endpoint;
+use super::several::{Several, config, listed};
+use crate::error::Result;
 use crate::redis::target::Target;
 
 /// How releases are called out.
@@ -29,39 +29,13 @@ pub(crate) struct Seeds {
 impl Seeds {
     /// `None` if the URL is not that of a cluster.
     pub(crate) fn parse(url: &str) -> Option<Result<Seeds>> {
-        let scheme = match url.split_once("://")? {
-            ("redis+cluster", _) => "redis",
-            ("rediss+cluster", _) => "rediss",
-            _ => return None,
-        };
-        Some(Seeds::read(scheme, url))
+        Some(Seeds::read(Several::split(url, "cluster")?))
     }
 
-    fn read(scheme: &str, url: &str) -> Result<Seeds> {
-        let (_, rest) = url.split_once("://").unwrap_or_default();
-        let (rest, fragment) = rest.split_once('#').map_or((rest, ""), |(rest, _)| (rest, "#"));
-        let end = rest.find(['/', '?']).unwrap_or(rest.len());
-        let (authority, rest) = rest.split_at(end);
-        let (user, hosts) = match authority.rsplit_once('@') {
-            Some((user, hosts)) => (format!("{user}@"), hosts),
-            None => (String::new(), authority),
-        };
-        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let mut pubsub = PubSub::Auto;
-        let mut others = Vec::new();
-        for option in query.split('&').filter(|option| !option.is_empty()) {
-            match option.strip_prefix("pubsub=") {
-                Some(word) => pubsub = way(word)?,
-                None => others.push(option),
-            }
-        }
-        let query = match others.is_empty() {
-            true => String::new(),
-            false => format!("?{}", others.join("&")),
-        };
-        let server =
-            |host: &str| Target::parse(&format!("{scheme}://{user}{host}{path}{query}{fragment}"));
-        let targets = hosts.split(',').map(server).collect::<Result<Vec<Target>>>()?;
+    fn read(mut url: Several<'_>) -> Result<Seeds> {
+        let pubsub = url.take("pubsub").map_or(Ok(PubSub::Auto), way)?;
+        let servers = url.hosts().map(|host| url.target(host, url.path));
+        let targets = servers.collect::<Result<Vec<Target>>>()?;
         if targets.iter().any(|target| target.db != 0) {
             return Err(config("a cluster has no databases but 0: leave it out of the URL"));
         }
@@ -76,19 +50,7 @@ impl Seeds {
 
 impl fmt::Display for Seeds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the cluster with ")?;
-        for (at, target) in self.targets.iter().enumerate() {
-            write!(f, "{}{target}", if at == 0 { "" } else { ", " })?;
-        }
-        Ok(())
-    }
-}
-
-/// The host by which a server was asked.
-pub(crate) fn host(target: &Target) -> &str {
-    match &target.endpoint {
-        Endpoint::Tcp { host, .. } | Endpoint::Tls { host, .. } => host,
-        Endpoint::Unix { .. } => "localhost",
+        write!(f, "the cluster with {}", listed(&self.targets))
     }
 }
 
@@ -103,13 +65,12 @@ fn way(word: &str) -> Result<PubSub> {
     })
 }
 
-fn config(message: &str) -> Error {
-    Error::new(ErrorKind::Config, message)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
+    #[cfg(feature = "tls")]
+    use crate::redis::connect::Endpoint;
     use crate::redis::pubsub::Way;
 
     fn parse(url: &str) -> Result<Seeds> {

@@ -1,8 +1,9 @@
-//! What is known of a cluster now: who serves what, and a [`Node`] for each of them.
+//! What is known now: who serves what, and a [`Node`] for each of them.
 
 use std::sync::Arc;
 
 use super::map::{Address, Map};
+use super::source::Known;
 use crate::redis::node::Node;
 
 /// Makes the node at an address.
@@ -11,8 +12,8 @@ pub(crate) type Make<'a> = &'a dyn Fn(&Address) -> Node;
 #[derive(Debug)]
 pub(crate) struct View {
     map: Map,
-    /// The age of what the map says: the cluster counts its changes.
-    pub(crate) epoch: u64,
+    /// The age of what the map says: those who know count its changes.
+    epoch: u64,
     /// One for each of the map's primaries.
     nodes: Vec<Arc<Node>>,
     /// Servers that get their first slots just now: they are asked before the map has them.
@@ -47,11 +48,12 @@ impl View {
         &self.nodes
     }
 
-    pub(crate) fn replicas(&self) -> &[Address] {
-        &self.map.replicas
+    pub(crate) fn known(&self) -> Known {
+        let (nodes, replicas) = (self.nodes.clone(), self.map.replicas.clone());
+        Known { epoch: self.epoch, nodes, replicas }
     }
 
-    /// The first address of all: the same for everybody who looks at this cluster, whoever is primary.
+    /// The first address of all: the same for everybody who looks, whoever is primary.
     pub(crate) fn first(&self) -> Option<&Address> {
         self.map.primaries.iter().chain(&self.map.replicas).min()
     }
@@ -94,6 +96,7 @@ impl View {
         };
         let nodes: Vec<Arc<Node>> = map.primaries.iter().map(node).collect();
         let mut gone = std::mem::replace(&mut self.nodes, nodes);
+        gone.retain(|old| !self.nodes.iter().any(|node| Arc::ptr_eq(node, old)));
         // A guest outlives one map: the next one should have it, if it is to stay.
         for guest in std::mem::take(&mut self.guests) {
             match guest.new {

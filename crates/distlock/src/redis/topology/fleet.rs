@@ -1,19 +1,23 @@
-//! Many servers, each with some of the slots.
+//! Several servers that serve the locks between them, and may change places: a cluster, or one primary that moves, which is
+//! like a cluster of one slot.
+//!
+//! What is the same for all stands here; where the map comes from, and what differs with it, is the [`Source`].
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
 
 use redis::Value;
 use tokio::sync::Mutex;
 
 use super::board::Board;
+use super::keeper;
 use super::map::Address;
 use super::redirect::{Redirect, is_doubtful};
-use super::seeds::{self, PubSub, Seeds};
-use super::survey::{Answer, survey};
+use super::source::Source;
+use super::survey::Answer;
 use super::view::View;
-use super::{keeper, slots};
 use crate::error::{Error, ErrorKind, Result};
 use crate::redis::call::Call;
 use crate::redis::connect::Dial;
@@ -29,10 +33,10 @@ use crate::together::join_all;
 const HOPS: usize = 5;
 
 /// Dropping it closes all connections.
-pub(crate) struct Cluster(Arc<Shared>);
+pub(crate) struct Fleet(Arc<Shared>);
 
 pub(super) struct Shared {
-    seeds: Seeds,
+    pub(super) source: Source,
     /// How servers are reached, whatever its target says.
     dial: Dial,
     view: RwLock<Option<View>>,
@@ -43,23 +47,30 @@ pub(super) struct Shared {
     /// How many first surveys were begun.
     begun: AtomicU64,
     place: OnceLock<String>,
+    /// How often a primary was replaced.
+    term: AtomicU64,
     pub(super) board: Arc<Board>,
     doubt: Arc<Doubt>,
 }
 
-impl Cluster {
-    pub(crate) fn new(seeds: Seeds, dial: Dial) -> Cluster {
-        Cluster(Arc::new(Shared {
-            seeds,
+impl Fleet {
+    pub(crate) fn new(source: Source, dial: Dial) -> Fleet {
+        Fleet(Arc::new(Shared {
+            source,
             dial,
             view: RwLock::default(),
             way: OnceLock::new(),
             first: Mutex::default(),
             begun: AtomicU64::new(0),
             place: OnceLock::new(),
+            term: AtomicU64::new(0),
             board: Arc::default(),
             doubt: Arc::default(),
         }))
+    }
+
+    pub(crate) fn source(&self) -> &Source {
+        &self.0.source
     }
 
     /// Finds out who serves what, unless that is known. Says how releases are called out.
@@ -84,7 +95,7 @@ impl Cluster {
             return Err(error.clone());
         }
         let number = shared.begun.fetch_add(1, Ordering::Relaxed) + 1;
-        let found = survey(&*shared.dial.env, shared.servers(), 0).await;
+        let found = shared.survey().await;
         found.and_then(|answer| shared.settle(answer)).inspect_err(|error| {
             *failed = Some((number, error.clone()));
         })
@@ -92,7 +103,7 @@ impl Cluster {
 
     /// Runs a step on the server that serves `name`.
     pub(crate) async fn run(&self, name: &str, call: Call) -> Result<Value> {
-        let slot = slots::slot(name.as_bytes());
+        let slot = self.0.source.slot(name);
         let way = self.ready().await?;
         let call = call.in_way(way);
         let shared = &self.0;
@@ -105,11 +116,12 @@ impl Cluster {
                     return Err(error);
                 }
             };
-            match Redirect::of(&reply, seeds::host(node.links.target())) {
+            match shared.source.redirect(&reply, &node) {
                 None => {
                     if is_doubtful(&reply) {
                         shared.doubt.raise();
                     }
+                    shared.still(&node)?;
                     return refusal::checked(reply);
                 }
                 Some(Redirect::Moved { slot, to }) => {
@@ -137,16 +149,21 @@ impl Cluster {
         answer
     }
 
+    /// A number that changes when a primary is replaced.
+    pub(crate) fn term(&self) -> u64 {
+        self.0.term.load(Ordering::Acquire)
+    }
+
     /// A number that names share if one server serves them.
     pub(crate) fn share(&self, name: &str) -> usize {
         let view = self.0.view.read().unwrap_or_else(PoisonError::into_inner);
-        let owner = view.as_ref().and_then(|view| view.owner(slots::slot(name.as_bytes())));
+        let owner = view.as_ref().and_then(|view| view.owner(self.0.source.slot(name)));
         owner.unwrap_or(usize::MAX)
     }
 
     /// Hears what is said on a channel of the lock `name`; ready when the server that serves it has acknowledged that.
     pub(crate) async fn listen(&self, name: &str, channel: &str) -> Result<Listener> {
-        let slot = slots::slot(name.as_bytes());
+        let slot = self.0.source.slot(name);
         self.ready().await?;
         let shared = &self.0;
         shared.serving(slot)?;
@@ -176,6 +193,10 @@ impl Cluster {
     /// Every lock on every server whose name starts with `prefix`.
     pub(crate) async fn list(&self, prefix: &str) -> Result<Vec<Snapshot>> {
         self.ready().await?;
+        if self.0.source.has_one() {
+            let found = list::list(&self.0.serving(0)?.links, prefix).await;
+            return found.inspect_err(|_| self.0.doubt.raise());
+        }
         let nodes = self.0.nodes();
         let walks = nodes.iter().map(|node| {
             let walk: crate::env::BoxFuture<'_, Result<Vec<Snapshot>>> =
@@ -215,26 +236,18 @@ impl Cluster {
     }
 
     pub(crate) fn place(&self) -> String {
-        self.0.place.get().cloned().unwrap_or_else(|| self.0.seeds.to_string())
+        self.0.place.get().cloned().unwrap_or_else(|| self.0.source.to_string())
     }
 }
 
 impl Shared {
     /// Takes over what the first survey found.
     fn settle(self: &Arc<Self>, answer: Answer) -> Result<Way> {
-        let way = match self.seeds.pubsub {
-            PubSub::Auto if answer.sharded => Way::Sharded,
-            PubSub::Auto => Way::Classic,
-            PubSub::Fixed(Way::Sharded) if !answer.sharded => {
-                let text = "these servers have no sharded channels (Redis 7 has): use pubsub=auto";
-                return Err(Error::new(ErrorKind::Unsupported, text));
-            }
-            PubSub::Fixed(way) => way,
-        };
+        let way = self.source.way(&answer)?;
         let make = |at: &Address| self.node(at, way);
         let view = View::new(answer.map, answer.epoch, &make);
         if let Some(first) = view.first() {
-            let _ = self.place.set(format!("the cluster with {}", self.seeds.target(first)));
+            let _ = self.place.set(self.source.place(first));
         }
         *self.view.write().unwrap_or_else(PoisonError::into_inner) = Some(view);
         let _ = self.way.set(way);
@@ -244,7 +257,7 @@ impl Shared {
     }
 
     fn node(&self, at: &Address, way: Way) -> Node {
-        Node::member(self.dial.to(self.seeds.target(at)), way, &self.doubt)
+        Node::member(self.dial.to(self.source.target(at)), way, &self.doubt)
     }
 
     /// The way, which is known wherever there is a view.
@@ -263,9 +276,17 @@ impl Shared {
         let node = view.as_ref().and_then(|view| view.serving(slot));
         node.ok_or_else(|| {
             self.doubt.raise();
-            let text = format!("no server of the cluster serves slot {slot} now");
-            Error::new(ErrorKind::Unavailable, text)
+            self.source.nobody(slot)
         })
+    }
+
+    /// Refuses the answer of a server that has been replaced since it was asked: it believes in itself, and others do not.
+    fn still(&self, node: &Arc<Node>) -> Result<()> {
+        if !self.source.has_one() || self.serving(0).is_ok_and(|now| Arc::ptr_eq(&now, node)) {
+            return Ok(());
+        }
+        let text = "another server took its place meanwhile: the step may or may not have happened";
+        Err(Error::new(ErrorKind::Indeterminate, text))
     }
 
     fn moved(&self, slot: u16, to: Address) -> Result<Arc<Node>> {
@@ -285,53 +306,51 @@ impl Shared {
         let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
         match view.as_mut() {
             Some(view) => Ok(change(view, &make)),
-            None => Err(Error::new(ErrorKind::Unavailable, "the cluster is not known yet")),
+            None => Err(Error::new(ErrorKind::Unavailable, "who serves what is not known yet")),
         }
     }
 
-    /// Whom to ask who serves what: those known to be primaries, in no order, then everybody else.
-    fn servers(&self) -> Vec<Arc<Node>> {
-        let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
-        let mut servers: Vec<Arc<Node>> =
-            view.as_ref().map(|view| view.nodes().to_vec()).unwrap_or_default();
-        for at in (1..servers.len()).rev() {
-            servers.swap(at, (self.dial.env.random() % (at as u64 + 1)) as usize);
-        }
-        let replicas = view.as_ref().map(View::replicas).unwrap_or_default().iter();
-        let others = replicas.map(|at| self.seeds.target(at)).chain(self.seeds.targets.clone());
-        for target in others {
-            if !servers.iter().any(|known| *known.links.target() == target) {
-                servers.push(Arc::new(Node::single(self.dial.to(target))));
-            }
-        }
-        servers
+    async fn survey(&self) -> Result<Answer> {
+        let known = {
+            let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
+            view.as_ref().map(View::known).unwrap_or_default()
+        };
+        self.source.survey(&self.dial, known).await
     }
 
     /// Finds out who serves what now. Returns whether that has changed.
     pub(super) async fn renew(&self) -> Result<bool> {
-        let epoch = {
-            let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
-            view.as_ref().map(|view| view.epoch).unwrap_or_default()
-        };
-        let Answer { map, epoch, .. } = survey(&*self.dial.env, self.servers(), epoch).await?;
+        let Answer { map, epoch, .. } = self.survey().await?;
         let (changed, gone) = self.with_view(|view, make| view.renew(map, epoch, make))?;
         // Always: a slot that was seen to move is in the view already.
         self.board.place(|slot| self.serving(slot).ok());
+        if self.source.has_one() {
+            // Whatever is still on its way there would be done by one that is not the primary any more.
+            gone.iter().for_each(|node| node.close());
+        }
+        if !gone.is_empty() {
+            self.term.fetch_add(1, Ordering::Release);
+        }
         drop(gone);
         Ok(changed)
     }
+
+    /// How often to look although nothing is in doubt.
+    pub(super) fn round(&self) -> Option<Duration> {
+        self.source.round(!self.board.is_empty())
+    }
 }
 
-impl Drop for Cluster {
+impl Drop for Fleet {
     fn drop(&mut self) {
         self.0.doubt.close();
         self.0.board.close();
     }
 }
 
-impl fmt::Debug for Cluster {
+impl fmt::Debug for Fleet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cluster")
+        f.debug_struct("Fleet")
             .field("place", &self.place())
             .field("way", &self.0.way.get())
             .field("board", &self.0.board)
