@@ -22,7 +22,7 @@ const PERMISSIONS: &str = "+hello +ping +evalsha +script|load +subscribe +unsubs
                            +hdel +hexists +hgetall +hlen +del +scan, the lock names as ~keys, and \
                            &redisson_lock__channel:*; kinds other than mutex also need +@hash +@string +@list +@sortedset \
                            +exists +time +pubsub|numsub, the keys named after the lock, and &redisson_*; a cluster also needs \
-                           +cluster|slots +cluster|info +asking +ssubscribe +sunsubscribe +spublish +pubsub|shardnumsub, and a primary that moves +role";
+                           +cluster|slots +cluster|info +asking +ssubscribe +sunsubscribe +spublish +pubsub|shardnumsub, and a primary that moves +role; Durability::Acks needs +wait";
 
 /// The reply, unless it is a refusal.
 pub(crate) fn checked(reply: Value) -> Result<Value> {
