@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use distlock::{Locks, State};
-use distlock_testkit::suites::{Recorder, Section, eventually, queued, waiting};
+use distlock_testkit::suites::{Recorder, Section, eventually, in_line, waiting};
 use distlock_testkit::{Flavor, SentinelSet};
 use tokio::task::JoinHandle;
 
@@ -279,11 +279,7 @@ async fn a_primary_that_restarts_with_its_data_costs_nothing() {
     let guard = locks.mutex("k").lock().await.expect("free");
     let fair = locks.fair("f").lock().await.expect("free");
     let waiter = waiting(&url, "k").await;
-    let elsewhere = Locks::connect(&url).await.expect("a set");
-    let in_line = tokio::spawn(async move {
-        elsewhere.fair("f").lock().lease(LONG).await.expect("a turn").unlock().await
-    });
-    queued(&locks, "f", 1).await;
+    let line = in_line(&url, "f", 1).await;
     let primary = set.primary().await;
     primary.restart().await;
     eventually("both are subscribed again", || async {
@@ -294,9 +290,52 @@ async fn a_primary_that_restarts_with_its_data_costs_nothing() {
     guard.unlock().await.expect("held");
     waiter.enters().await;
     fair.unlock().await.expect("held");
-    let entered = tokio::time::timeout(SOON, in_line).await.expect("woken");
-    entered.expect("no panic").expect("held");
+    line.enters().await;
     set.assert_clean("").await;
+}
+
+/// A place in a queue is kept by the store, and outlives its server.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_waits_in_line_keeps_its_place() {
+    let set = SentinelSet::builder(Flavor::Redis).start().await;
+    let locks = Locks::connect(&set.url()).await.expect("a set");
+    let guard = locks.fair("k").lock().lease(LONG).await.expect("free");
+    let line = in_line(&set.url(), "k", 4).await;
+    set.replicated().await;
+    let (_, new) = Strike::Kill.hit(&set).await;
+    served_by(&new, &locks).await;
+    guard.unlock().await.expect("held");
+    line.enters().await;
+    set.assert_clean("").await;
+}
+
+/// Whoever drops the last handle leaves no connection behind, neither to a server nor to a sentinel.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_left_when_the_last_handle_goes() {
+    let set = SentinelSet::builder(Flavor::Redis).start().await;
+    let ours = async || {
+        let mut ours = 0;
+        for server in set.servers().iter().chain(set.sentinels()) {
+            let clients = server.clients().await;
+            let is_ours = |client: &&String| {
+                let words = ["cmd=evalsha", "cmd=role", "cmd=hello", "cmd=sentinel|sentinels"];
+                words.iter().any(|word| client.contains(word))
+            };
+            ours += clients.iter().filter(is_ours).count();
+        }
+        ours
+    };
+    for url in [set.url(), set.replicated_url()] {
+        let locks = Locks::connect(&url).await.expect("a set");
+        let old = set.primary().await;
+        let new = set.fail_over().await;
+        served_by(&new, &locks).await;
+        assert!(ours().await > 0);
+        drop(locks);
+        eventually("all are closed", || async { ours().await == 0 }).await;
+        set.follows(&old).await;
+        set.replicated().await;
+    }
 }
 
 /// One sentinel of three is enough to go on, and a frozen one holds nobody up.
