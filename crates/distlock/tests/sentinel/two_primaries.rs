@@ -103,10 +103,8 @@ async fn old_one_lets_in(set: &SentinelSet) -> bool {
 /// A primary that takes no writes without replicas lets nobody in when it is none any more, not even clients that never look.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_min_replicas_the_old_one_lets_nobody_in() {
-    for flavor in Flavor::installed() {
-        let set = SentinelSet::builder(flavor).replicas(2).min_replicas(1).start().await;
-        assert!(!old_one_lets_in(&set).await);
-    }
+    let set = SentinelSet::builder(Flavor::Redis).replicas(2).min_replicas(1).start().await;
+    assert!(!old_one_lets_in(&set).await);
 }
 
 /// What the setting is for.
