@@ -52,6 +52,7 @@ pub(crate) fn reply_timeout(watchdog: Duration) -> Duration {
 /// How long replicas may take to acknowledge an acquisition. Half of the reply time-out: a replica that is frozen then gives an
 /// answer (too few) and never a missing reply, and whoever comes while others wait for it has its own answer after twice
 /// that. A healthy replica takes a round trip.
+#[cfg(feature = "redis")]
 pub(crate) fn ack_timeout(reply_timeout: Duration) -> Duration {
     reply_timeout / 2
 }
