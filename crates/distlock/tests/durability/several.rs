@@ -54,6 +54,8 @@ mod cluster {
     use std::sync::Arc;
     use std::time::Duration;
 
+    use distlock::Locks;
+    use distlock_testkit::suites::eventually;
     use distlock_testkit::{Cluster, Flavor, Server};
 
     use crate::kinds::KINDS;
@@ -118,6 +120,29 @@ mod cluster {
         if Flavor::Valkey.program().is_some() {
             every_kind(Flavor::Valkey).await;
         }
+    }
+
+    /// The primary is killed: the one replica that has acknowledged is the one that takes over.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_was_acknowledged_survives_its_primary() {
+        let cluster = Cluster::builder(Flavor::Redis).replicas(1).start().await;
+        let (locks, other) = (with_acks(&cluster.url("auto"), 1).await, cluster.url("auto"));
+        let other = Locks::connect(&other).await.unwrap();
+        let held = locks.mutex("{t}k").lock().await.unwrap();
+        let primary = cluster.primary_of("{t}k").await;
+        let replica = replica_of(&cluster, &primary).await;
+        primary.kill();
+        let slot = replica.ask(&["CLUSTER", "KEYSLOT", "{t}k"]).await;
+        eventually("the replica serves it", || async {
+            cluster.primary_for(slot).await.is_some_and(|now| now.port() == replica.port())
+        })
+        .await;
+        let again = other.mutex("{t}k").try_lock().wait(Duration::from_secs(1)).await.unwrap();
+        assert!(again.is_none(), "a second holder");
+        held.unlock().await.unwrap();
+        // The new primary has nobody who could acknowledge.
+        assert_not_durable(&locks.mutex("{t}k").lock().await.unwrap_err(), 0, 1);
+        assert_eq!(replica.keys("*{t}*").await, [""; 0]);
     }
 
     /// MOVED and ASK are followed, and the server that ran the script is the one whose replicas are waited for.
