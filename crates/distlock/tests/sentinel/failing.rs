@@ -169,8 +169,8 @@ async fn holders_keep(flavor: Flavor, strike: Strike, url: impl Fn(&SentinelSet)
     }
     set.replicated().await;
     let since = Instant::now();
-    let (old, new) = strike.hit(&set).await;
     let (before, numbered) = (seen.count("k", "renewed"), seen.count("n", "renewed"));
+    let (old, new) = strike.hit(&set).await;
     let again =
         || async { seen.count("k", "renewed") > before && seen.count("n", "renewed") > numbered };
     eventually("the watchdog does not wait for its time when the primary has changed", again).await;
@@ -275,6 +275,30 @@ async fn steps_down(flavor: Flavor) {
     .await;
     guard.unlock().await.expect("held");
     waiter.enters().await;
+    set.assert_clean("").await;
+}
+
+/// A primary that comes back without its data says that it is one, like the one that took its place. Nobody chooses it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_sentinels_an_empty_primary_is_not_chosen() {
+    let set = SentinelSet::builder(Flavor::Redis).down_after(LONG).start().await;
+    let url = set.replicated_url();
+    let locks = Locks::connect(&url).await.expect("servers");
+    let guard = locks.mutex("k").lock().lease(LONG).await.expect("free");
+    set.replicated().await;
+    // Not by the sentinels, who would put things right.
+    let (old, new) = (set.primary().await, set.replica().await);
+    old.kill();
+    new.cli(&["REPLICAOF", "NO", "ONE"]).await;
+    served_by(&new, &locks).await;
+    old.restart().await;
+    assert!(old.is_primary().await && new.is_primary().await);
+    for _ in 0..3 {
+        let other = Locks::connect(&url).await.expect("servers");
+        assert!(other.mutex("k").try_lock().await.expect("an answer").is_none(), "it is held");
+    }
+    served_by(&new, &locks).await;
+    guard.unlock().await.expect("held");
     set.assert_clean("").await;
 }
 

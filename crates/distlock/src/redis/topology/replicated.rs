@@ -2,6 +2,7 @@
 //!
 //! For set-ups in which somebody else chooses the primary, as those for rent do: `redis+replicated://host1,host2,host3/db`.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Arc;
 
@@ -29,6 +30,7 @@ pub(crate) struct Replicated {
 struct Candidate {
     target: Target,
     replicas: usize,
+    offset: i64,
 }
 
 impl Replicated {
@@ -67,7 +69,9 @@ impl Replicated {
                 Some(Err(_)) => {}
                 Some(Ok((_, Err(trouble)))) => troubles.push(trouble),
                 Some(Ok((target, Ok(role)))) => match role {
-                    Role::Primary { replicas } => candidates.push(Candidate { target, replicas }),
+                    Role::Primary { replicas, offset } => {
+                        candidates.push(Candidate { target, replicas, offset });
+                    }
                     Role::Replica { .. } => troubles.push(unfit(&target)),
                     Role::Sentinel => troubles.push(misread(&target)),
                 },
@@ -82,7 +86,8 @@ impl Replicated {
     }
 }
 
-/// If two say that they are the primary, the one that more follow; then the one in use, and then the first of the URL.
+/// If two say that they are the primary, the one that more follow; then the one in use. For those who come new, the one with the
+/// longer history: one that was restarted without its data has none.
 fn choose(candidates: Vec<Candidate>, given: &[Target], known: &Known) -> Option<Target> {
     if candidates.len() > 1 {
         tracing::warn!(target: "distlock", count = candidates.len(), "several servers say that they are the primary");
@@ -90,7 +95,7 @@ fn choose(candidates: Vec<Candidate>, given: &[Target], known: &Known) -> Option
     let in_use = |target: &Target| known.nodes.iter().any(|node| node.links.target() == target);
     let late = |target: &Target| given.iter().position(|other| other == target);
     let best = candidates.into_iter().max_by_key(|one| {
-        (one.replicas, in_use(&one.target), std::cmp::Reverse(late(&one.target)))
+        (one.replicas, in_use(&one.target), one.offset, Reverse(late(&one.target)))
     });
     best.map(|one| one.target)
 }
@@ -157,11 +162,15 @@ mod tests {
     #[test]
     fn of_two_primaries_the_one_that_more_follow_is_taken() {
         let given = ["redis://a", "redis://b"].map(|url| Target::parse(url).unwrap());
-        let candidate = |at: usize, replicas| Candidate { target: given[at].clone(), replicas };
+        let candidate = |at: usize, replicas, offset| {
+            let target = given[at].clone();
+            Candidate { target, replicas, offset }
+        };
         let nobody = Known::default();
         let chosen = |all| choose(all, &given, &nobody);
-        assert_eq!(chosen(vec![candidate(0, 0), candidate(1, 1)]), Some(given[1].clone()));
-        assert_eq!(chosen(vec![candidate(1, 0), candidate(0, 0)]), Some(given[0].clone()));
+        assert_eq!(chosen(vec![candidate(0, 0, 9), candidate(1, 1, 5)]), Some(given[1].clone()));
+        assert_eq!(chosen(vec![candidate(0, 0, 0), candidate(1, 0, 5)]), Some(given[1].clone()));
+        assert_eq!(chosen(vec![candidate(1, 0, 5), candidate(0, 0, 5)]), Some(given[0].clone()));
         assert_eq!(chosen(vec![]), None);
     }
 }

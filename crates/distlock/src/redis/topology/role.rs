@@ -15,8 +15,8 @@ use crate::redis::target::Target;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// With so many replicas that are up to date.
-    Primary { replicas: usize },
+    /// With so many replicas that are up to date, and so many bytes of history.
+    Primary { replicas: usize, offset: i64 },
     /// Of the server at this address.
     Replica { of: Address },
     /// It watches over others and keeps no locks.
@@ -29,8 +29,8 @@ impl Role {
         let Value::Array(parts) = reply else { return None };
         let word = text(parts.first()?)?;
         match (word, &parts[1..]) {
-            ("master", [_, Value::Array(replicas), ..]) => {
-                Some(Role::Primary { replicas: replicas.len() })
+            ("master", [Value::Int(offset), Value::Array(replicas), ..]) => {
+                Some(Role::Primary { replicas: replicas.len(), offset: *offset })
             }
             ("slave" | "replica", [host, Value::Int(port), ..]) => {
                 let of = Address::parse(&format!("{}:{port}", text(host)?), asked)?;
@@ -134,7 +134,7 @@ mod tests {
         let table = [
             (
                 vec![bulk("master"), Value::Int(5), Value::Array(vec![replica])],
-                Some(Role::Primary { replicas: 1 }),
+                Some(Role::Primary { replicas: 1, offset: 5 }),
             ),
             (
                 vec![
