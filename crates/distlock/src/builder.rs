@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::backoff::Backoff;
 use crate::config;
+use crate::durability::Durability;
 use crate::engine::{self, Engine, Tuning};
 use crate::env::{Env, System};
 use crate::error::{Error, ErrorKind, Result};
@@ -33,6 +34,7 @@ pub struct Builder {
     watchdog: Duration,
     fair_patience: Duration,
     wait_by: WaitBy,
+    durability: Durability,
     lazy: bool,
     env: Arc<dyn Env>,
     observer: Arc<dyn Observer>,
@@ -49,6 +51,7 @@ impl Default for Builder {
             watchdog: config::WATCHDOG,
             fair_patience: config::FAIR_PATIENCE,
             wait_by: WaitBy::default(),
+            durability: Durability::Primary,
             lazy: false,
             env: Arc::new(System),
             observer: Arc::new(Tracing),
@@ -61,7 +64,12 @@ impl Default for Builder {
 
 impl Builder {
     /// Where the locks are kept: `memory:`, `file:/dir`, `redis://host`, `rediss://host`, `redis+unix:///socket`,
-    /// `redis+cluster://host1,host2`.
+    /// `redis+sentinel://host1,host2/primary`, `redis+replicated://host1,host2`, `redis+cluster://host1,host2`.
+    ///
+    /// Of sentinels, name those that are likely to answer, and behind them the name that they have for the primary, and a
+    /// database if it is not 0: `redis+sentinel://user:password@s1:26379,s2/mymaster/1?sentinel_user=…&sentinel_pass=…`. User and
+    /// password before the hosts are for the servers, `sentinel_user` and `sentinel_pass` for the sentinels. Of replicated
+    /// servers, name all: one of them must say that it is the primary. With `rediss+` all of them speak TLS.
     ///
     /// Of a cluster, name any servers that answer; the others are found. `rediss+cluster://` has TLS on all of them. User,
     /// password and options are the same for all, and there is no database. `?pubsub=` says how releases are called out:
@@ -111,6 +119,13 @@ impl Builder {
         self
     }
 
+    /// When an acquisition counts: [`Durability::Primary`] unless set. Redisson's `checkLockSyncedSlaves`, but what it asks for is
+    /// what it gets.
+    pub fn durability(mut self, durability: Durability) -> Builder {
+        self.durability = durability;
+        self
+    }
+
     /// Does not wait for the server when connecting: it may come later, and until then every lock is `Unavailable`. For one
     /// of the servers of a [`RedLock`](crate::RedLock), of which some may be down. A wrong password is found out late, too.
     pub fn lazy(mut self) -> Builder {
@@ -146,7 +161,8 @@ impl Builder {
     /// Checks the settings and connects.
     ///
     /// # Errors
-    /// `Config` or `InvalidDuration` for a setting that cannot be used, `Unavailable` if nobody answers.
+    /// `Config` or `InvalidDuration` for a setting that cannot be used, `Unavailable` if nobody answers, `Unsupported` if the
+    /// store cannot do what a setting asks for.
     pub async fn connect(self) -> Result<Locks> {
         if self.watchdog < config::WATCHDOG_FLOOR || self.watchdog > config::LONGEST {
             let text = format!(
@@ -163,7 +179,17 @@ impl Builder {
             );
             return Err(Error::new(ErrorKind::InvalidDuration, text));
         }
+        if self.durability == Durability::Acks(0) {
+            let text = "Durability::Acks(0) waits for no replica: say Durability::Primary";
+            return Err(Error::new(ErrorKind::Config, text));
+        }
         let (store, place) = self.open().await?;
+        if self.durability != Durability::Primary && store.durability() != self.durability {
+            let text = format!(
+                "{place} has no replicas that could acknowledge anything: Durability::Acks needs Redis or Valkey"
+            );
+            return Err(Error::new(ErrorKind::Unsupported, text));
+        }
         let spin = (self.wait_by == WaitBy::Spin).then(Backoff::default);
         let tuning = Tuning { watchdog: self.watchdog, fair_patience: self.fair_patience, spin };
         let engine = Engine::new(store, self.env, self.observer, tuning);
@@ -204,13 +230,15 @@ impl Builder {
                     connector: self.connector.clone().unwrap_or_else(|| Arc::new(Net)),
                     observer: self.observer.clone(),
                     reply_timeout: config::reply_timeout(self.watchdog),
+                    durability: self.durability,
                 };
                 let (store, place) = RedisStore::open(url, surroundings, self.lazy).await?;
                 Ok((store, place))
             }
             _ => {
                 let text = "this URL names no store that this program was built with: use memory:, \
-                            file:/dir, redis://host, rediss://host, redis+unix:///socket or redis+cluster://host";
+                            file:/dir, redis://host, rediss://host, redis+unix:///socket, \
+                            redis+sentinel://host/primary, redis+replicated://host1,host2 or redis+cluster://host";
                 Err(Error::new(ErrorKind::Config, text))
             }
         }
@@ -223,6 +251,7 @@ impl fmt::Debug for Builder {
         f.debug_struct("Builder")
             .field("prefix", &self.prefix)
             .field("watchdog", &self.watchdog)
+            .field("durability", &self.durability)
             .finish_non_exhaustive()
     }
 }

@@ -16,8 +16,8 @@
 //!
 //! # The tour
 //! - [`Locks`] hands out locks by name. What serves them is decided by a URL: `memory:` (this process), `file:/dir` (this
-//!   machine), `redis://`, `rediss://`, `redis+unix://`, `redis+cluster://` (many machines, together with Java services that
-//!   use Redisson).
+//!   machine), `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://`, `redis+replicated://`, `redis+cluster://` (many
+//!   machines, together with Java services that use Redisson).
 //! - [`Mutex`] is such a lock: one owner at a time. [`lock`](Mutex::lock) must have it, [`try_lock`](Mutex::try_lock) may.
 //!   Both make an [`Acquire`]: set `.wait`, `.lease`, `.owner`, then `.await` it or call `.blocking()`.
 //! - Its family: [`Fair`] (in order), [`Rw`] (readers and a writer), [`Fenced`] (numbered; [`FenceGate`] checks the numbers),
@@ -25,6 +25,7 @@
 //!   [`Semaphore`] and [`LeasedSemaphore`] (permits), [`Latch`] (waits for a count).
 //! - [`Guard`] is the hold itself. Dropping it releases; it knows when it is [lost](Guard::lost).
 //! - [`Owner`] is who holds it. Fresh for each acquisition; pass one on to re-enter.
+//! - [`Durability`] says when an acquisition counts: when the server has it, or when its replicas have it too.
 //! - [`Error`] has an [`ErrorKind`] to branch on. [`Observer`] gets every [`Event`].
 //! - [`mod@env`] is for tests on virtual time, [`store`] for those who bring a store of their own.
 //!
@@ -34,6 +35,7 @@
 //! that long: use it when the work must not.
 //!
 #![doc = include_str!("../../../docs/guarantees.md")]
+#![doc = include_str!("../../../docs/topologies.md")]
 #![doc = include_str!("../../../docs/fencing.md")]
 #![doc = include_str!("../../../docs/redisson-compat.md")]
 
@@ -41,6 +43,7 @@ mod backoff;
 mod builder;
 mod config;
 pub mod doctor;
+mod durability;
 #[doc(hidden)]
 pub mod duration;
 mod engine;
@@ -76,6 +79,7 @@ pub use distlock_macros::locked;
 
 pub use backoff::Backoff;
 pub use builder::{Builder, WaitBy};
+pub use durability::Durability;
 pub use engine::State;
 pub use error::{Error, ErrorKind, Result};
 pub use guard::{FencedGuard, Guard, Permits, ReadGuard, WriteGuard};

@@ -72,10 +72,6 @@ impl Links {
         self.dial.target.to_string()
     }
 
-    pub(crate) fn dial(&self) -> &Dial {
-        &self.dial
-    }
-
     /// Nobody is to use this server any more: its connections end now, and no new ones are made.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
@@ -194,7 +190,7 @@ impl fmt::Debug for Links {
     }
 }
 
-fn current() -> Result<Id> {
+pub(super) fn current() -> Result<Id> {
     match Handle::try_current() {
         Ok(here) => Ok(here.id()),
         Err(_) => Err(Error::new(ErrorKind::Unavailable, "not called from within a tokio runtime")),

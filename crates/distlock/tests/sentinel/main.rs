@@ -1,7 +1,11 @@
 //! Locks on one primary that moves: sentinels choose it, or somebody else does.
 #![cfg(feature = "sentinel")]
 
+mod believing;
 mod connecting;
+mod failing;
+mod strikes;
+mod two_primaries;
 
 use std::time::Duration;
 

@@ -2,13 +2,14 @@
 //!
 //! For set-ups in which somebody else chooses the primary, as those for rent do: `redis+replicated://host1,host2,host3/db`.
 
+use std::cmp::Reverse;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
 use super::map::{Address, Map};
-use super::role::{Role, role, server};
+use super::role::{Regulars, Role, role, server};
 use super::several::{Several, config, host, listed};
 use super::source::Known;
 use super::survey::Answer;
@@ -22,14 +23,14 @@ use crate::redis::target::Target;
 #[derive(Debug)]
 pub(crate) struct Replicated {
     pub(crate) targets: Vec<Target>,
-    /// Their connections are kept from one look to the next.
-    nodes: OnceLock<Vec<Arc<Node>>>,
+    regulars: Regulars,
 }
 
 /// One that says it is the primary.
 struct Candidate {
     target: Target,
     replicas: usize,
+    offset: i64,
 }
 
 impl Replicated {
@@ -38,25 +39,24 @@ impl Replicated {
         let url = Several::split(url, "replicated")?;
         let servers = url.hosts().map(|host| url.target(host, url.path));
         let targets = servers.collect::<Result<Vec<Target>>>();
-        Some(targets.map(|targets| Replicated { targets, nodes: OnceLock::new() }))
+        Some(targets.map(|targets| Replicated { targets, regulars: Regulars::default() }))
     }
 
     /// Finds the primary. All are asked at once; when one says that it is, the others get a moment to say so too.
     pub(crate) async fn survey(&self, dial: &Dial, known: &Known) -> Result<Answer> {
-        let make = |target: &Target| Arc::new(Node::single(dial.to(target.clone())));
-        let nodes = self.nodes.get_or_init(|| self.targets.iter().map(make).collect());
+        let nodes = self.regulars.at(self.targets.clone(), dial, known);
         let mut asked = JoinSet::new();
         for node in nodes {
             let target = node.links.target().clone();
             // Where there are connections in use, those are asked: what does not answer there is of no use.
-            let in_use: Vec<Arc<Node>> = known.nodes.iter().chain([node]).cloned().collect();
+            let in_use: Vec<Arc<Node>> = known.nodes.iter().cloned().chain([node]).collect();
             let node = server(target.clone(), dial, &in_use);
             asked.spawn(async move { (target, role(&node).await) });
         }
         let (mut candidates, mut troubles) = (Vec::new(), Vec::new());
         let mut patience = dial.env.sleep_until(dial.env.now().after(PATIENCE));
         let mut waited = false;
-        while !(waited && !candidates.is_empty()) {
+        while !waited || candidates.is_empty() {
             let answer = tokio::select! {
                 answer = asked.join_next() => answer,
                 () = &mut patience, if !waited => {
@@ -69,7 +69,9 @@ impl Replicated {
                 Some(Err(_)) => {}
                 Some(Ok((_, Err(trouble)))) => troubles.push(trouble),
                 Some(Ok((target, Ok(role)))) => match role {
-                    Role::Primary { replicas } => candidates.push(Candidate { target, replicas }),
+                    Role::Primary { replicas, offset } => {
+                        candidates.push(Candidate { target, replicas, offset });
+                    }
                     Role::Replica { .. } => troubles.push(unfit(&target)),
                     Role::Sentinel => troubles.push(misread(&target)),
                 },
@@ -84,7 +86,8 @@ impl Replicated {
     }
 }
 
-/// If two say that they are the primary, the one that more follow; then the one in use, and then the first of the URL.
+/// If two say that they are the primary, the one that more follow; then the one in use. For those who come new, the one with the
+/// longer history: one that was restarted without its data has none.
 fn choose(candidates: Vec<Candidate>, given: &[Target], known: &Known) -> Option<Target> {
     if candidates.len() > 1 {
         tracing::warn!(target: "distlock", count = candidates.len(), "several servers say that they are the primary");
@@ -92,7 +95,7 @@ fn choose(candidates: Vec<Candidate>, given: &[Target], known: &Known) -> Option
     let in_use = |target: &Target| known.nodes.iter().any(|node| node.links.target() == target);
     let late = |target: &Target| given.iter().position(|other| other == target);
     let best = candidates.into_iter().max_by_key(|one| {
-        (one.replicas, in_use(&one.target), std::cmp::Reverse(late(&one.target)))
+        (one.replicas, in_use(&one.target), one.offset, Reverse(late(&one.target)))
     });
     best.map(|one| one.target)
 }
@@ -159,11 +162,15 @@ mod tests {
     #[test]
     fn of_two_primaries_the_one_that_more_follow_is_taken() {
         let given = ["redis://a", "redis://b"].map(|url| Target::parse(url).unwrap());
-        let candidate = |at: usize, replicas| Candidate { target: given[at].clone(), replicas };
+        let candidate = |at: usize, replicas, offset| {
+            let target = given[at].clone();
+            Candidate { target, replicas, offset }
+        };
         let nobody = Known::default();
         let chosen = |all| choose(all, &given, &nobody);
-        assert_eq!(chosen(vec![candidate(0, 0), candidate(1, 1)]), Some(given[1].clone()));
-        assert_eq!(chosen(vec![candidate(1, 0), candidate(0, 0)]), Some(given[0].clone()));
+        assert_eq!(chosen(vec![candidate(0, 0, 9), candidate(1, 1, 5)]), Some(given[1].clone()));
+        assert_eq!(chosen(vec![candidate(0, 0, 0), candidate(1, 0, 5)]), Some(given[1].clone()));
+        assert_eq!(chosen(vec![candidate(1, 0, 5), candidate(0, 0, 5)]), Some(given[0].clone()));
         assert_eq!(chosen(vec![]), None);
     }
 }
