@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use redis::{FromRedisValue, Value};
+use redis::{FromRedisValue, RedisResult, Value};
 
 use super::Server;
 
@@ -28,26 +28,35 @@ pub(super) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// Waits until no server that answers has a key or a channel with `prefix` in its name.
+/// Waits until no server that runs has a key or a channel with `prefix` in its name.
 pub(super) async fn nothing_left(servers: &[Arc<Server>], prefix: &str) {
     let clean = async || {
-        for server in servers {
-            if server.is_stopped() || server.try_cli(&["PING"]).await.is_err() {
-                continue;
-            }
-            let mut left = server.keys(&format!("*{prefix}*")).await;
-            // The one thing that is meant to stay: the counter of a fenced lock.
-            left.retain(|key| !key.starts_with("redisson_lock_token:"));
-            left.extend(server.pubsub_channels().await);
-            // What sentinels tell each other.
-            left.retain(|name| name != "__sentinel__:hello");
-            if left.iter().any(|name| name.contains(prefix)) {
-                return false;
+        for server in servers.iter().filter(|server| !server.is_stopped()) {
+            match left(server, prefix).await {
+                Ok(left) if left.is_empty() => {}
+                Err(error) if error.is_connection_refusal() => {} // it is dead
+                // Sentinels cut every connection to a server whose role they change.
+                _ => return false,
             }
         }
         true
     };
     until("no key and no subscription is left", clean).await;
+}
+
+async fn left(server: &Server, prefix: &str) -> RedisResult<Vec<String>> {
+    let list = async |command: &[&str]| -> RedisResult<Vec<String>> {
+        Ok(redis::from_redis_value(server.try_cli(command).await?)?)
+    };
+    let mut left = list(&["KEYS", &format!("*{prefix}*")]).await?;
+    // The one thing that is meant to stay: the counter of a fenced lock.
+    left.retain(|key| !key.starts_with("redisson_lock_token:"));
+    left.extend(list(&["PUBSUB", "CHANNELS"]).await?);
+    // Redis 6.2 has no shard channels and answers with an error.
+    left.extend(list(&["PUBSUB", "SHARDCHANNELS"]).await.unwrap_or_default());
+    // What sentinels tell each other.
+    left.retain(|name| name.contains(prefix) && name != "__sentinel__:hello");
+    Ok(left)
 }
 
 pub(super) fn text(reply: &Value) -> String {
