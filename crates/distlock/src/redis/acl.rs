@@ -196,6 +196,11 @@ impl Acl {
         })
     }
 
+    /// With a primary that moves: `redis+sentinel://` and `redis+replicated://`.
+    pub fn moving(self) -> Acl {
+        self.and(&["role"])
+    }
+
     /// With acknowledgements of replicas.
     pub fn acks(self) -> Acl {
         self.and(&["wait"])
@@ -278,11 +283,49 @@ impl Needs {
         self.channel.map(|channel| patterns(channel, prefix)).unwrap_or_default()
     }
 
+    /// What its scripts take.
+    #[cfg(test)]
+    pub(crate) fn scripts_take(&self) -> impl Iterator<Item = &'static str> {
+        self.commands.split(' ')
+    }
+
+    /// All rules of this kind.
+    pub(crate) fn rules(&self, prefix: &str, channels: Channels, cluster: bool) -> Vec<String> {
+        let more = CLUSTER.iter().copied().filter(|_| cluster);
+        let commands = self.commands(channels).into_iter().chain(more);
+        let mut rules: Vec<String> = commands.map(|command| format!("+{command}")).collect();
+        rules.extend(self.key_patterns(prefix).into_iter().map(|key| format!("~{key}")));
+        rules.extend(self.channel_patterns(prefix).into_iter().map(|at| format!("&{at}")));
+        rules
+    }
+
+    /// The rule that allows `name`, if that belongs to the lock.
+    pub(crate) fn rule(&self, name: &str, lock: &str, prefix: &str) -> Option<String> {
+        let first = |derive: Derive| patterns(derive, prefix).into_iter().next();
+        if name == lock {
+            return Some(format!("~{}", pattern(prefix)));
+        }
+        if self.channel.is_some_and(|channel| channel(lock) == name) {
+            return Some(format!("&{}", self.channel.and_then(first)?));
+        }
+        let is_it = |key: &&Derive| example(**key, lock) == name;
+        Some(format!("~{}", self.keys.iter().find(is_it).copied().and_then(first)?))
+    }
+
     /// The keys and channels of one lock, for a dry run.
     pub(crate) fn names(&self, lock: &str) -> (Vec<String>, Option<String>) {
         let mut keys = vec![lock.to_owned()];
-        keys.extend(self.keys.iter().map(|key| key(lock).replace('*', "1")));
+        keys.extend(self.keys.iter().map(|key| example(*key, lock)));
         (keys, self.channel.map(|channel| channel(lock)))
+    }
+}
+
+/// A name that the lock has, with something where anything may be. A star in the lock's own name stays.
+fn example(derive: Derive, lock: &str) -> String {
+    let derived = derive(lock);
+    match derived.split_once(lock) {
+        Some((before, after)) => format!("{before}{lock}{}", after.replace('*', "1")),
+        None => derived,
     }
 }
 
@@ -368,8 +411,9 @@ pub(crate) fn missing(text: &str, script: Option<&str>) -> String {
         let number = rest.trim_start().split(|c: char| !c.is_ascii_digit()).next()?;
         script.lines().nth(number.parse::<usize>().ok()?.checked_sub(1)?)
     });
-    // An error that a script passes on is one of a protected call.
-    let protected = || script.lines().filter(|line| line.contains("redis.pcall"));
+    // An error that a script passes on is one of a protected call. Of a command that it was told, nothing is known.
+    let told = script.matches("redis.pcall(").count() != script.matches("redis.pcall('").count();
+    let protected = || script.lines().filter(move |line| !told && line.contains("redis.pcall"));
     let commands = match line {
         Some(line) => sorted(commands_in(line).map(|command| format!("+{command}")).collect()),
         None => {

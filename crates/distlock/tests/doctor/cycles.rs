@@ -19,7 +19,7 @@ pub(crate) struct Cycle {
     /// How long the one that finds it busy waits.
     pub(crate) wait: Duration,
     /// What every name starts with.
-    pub(crate) prefix: &'static str,
+    pub(crate) prefix: String,
     /// What went wrong, by the part in which it did; each part has names of its own and ends with its first error.
     pub(crate) troubles: Vec<(&'static str, Error)>,
 }
@@ -203,7 +203,7 @@ impl Cycle {
     }
 
     async fn multi(&mut self) {
-        let names = ["{m}1", "{m}2"].map(|name| self.name(name));
+        let names = ["m1", "m2"].map(|name| self.name(name));
         let (here, there) = (self.locks.clone(), self.other.clone());
         let wait = self.wait;
         let work = async {

@@ -1,0 +1,179 @@
+//! What a user may not do, found by trying it: that needs no permission of its own, and the server decides, by whatever rules it has.
+
+use std::collections::BTreeSet;
+
+use redis::{Cmd, Value};
+
+use super::chart::{Chart, Refused, Told, Unknown};
+use super::visit::{Line, text, why};
+use crate::doctor::{Examine, Finding, Level};
+use crate::redis::acl::{Channels, NEEDS, Needs};
+use crate::redis::pubsub::Way;
+use crate::redis::refusal;
+
+const PROBE: &str = include_str!("probe.lua");
+
+/// How many names are tried for one that this server of a cluster serves: with a hundred shards one in a hundred is.
+const NAMES: usize = 1000;
+
+/// What is tried outside of scripts; the answer does not matter.
+const PLAIN: [&[&str]; 1] = [&["PING"]];
+const PLAIN_IN_CLUSTERS: [&[&str]; 3] = [&["CLUSTER", "SLOTS"], &["CLUSTER", "INFO"], &["ASKING"]];
+
+/// A name that nobody uses.
+pub(super) fn unused(what: &Examine, chart: &Chart) -> String {
+    format!("{}distlock:doctor:{:016x}", what.prefix, chart.somebody.dial.env.random())
+}
+
+/// Tries everything.
+pub(super) async fn tried(
+    line: &mut Line,
+    way: Way,
+    what: &Examine,
+    chart: &Chart,
+) -> Told<Refused> {
+    let mut refused = Refused::default();
+    let plain = PLAIN_IN_CLUSTERS.iter().filter(|_| chart.cluster);
+    for words in PLAIN.iter().chain(plain) {
+        if let Err(no) = line.try_it(&command(words)).await?
+            && refusal::lacks(&no).is_some()
+        {
+            refused.names.insert(words.join("|").to_lowercase());
+        }
+    }
+    let sha = match line.try_it(&command(&["SCRIPT", "LOAD", PROBE])).await? {
+        Ok(sha) => text(&sha),
+        Err(no) if refusal::lacks(&no).is_some() => {
+            refused.names.insert("script|load".to_owned());
+            refused.scripts = true;
+            return Ok(refused);
+        }
+        Err(no) => return Err(why(&no)),
+    };
+    for _ in 0..NAMES {
+        let lock = unused(what, chart);
+        let (keys, channels) = names(what, &lock);
+        let mut call = command(&["EVALSHA", &sha, "1", &lock, word(way)]);
+        call.arg(keys.len()).arg(&keys).arg(&channels);
+        match line.try_it(&call).await? {
+            Ok(reply) => {
+                refused.names.extend(lacking(&reply));
+                refused.names =
+                    refused.names.iter().map(|name| general(name, &lock, what)).collect();
+                return Ok(refused);
+            }
+            // Another server's.
+            Err(no) if no.code() == "MOVED" => {}
+            Err(no) if refusal::lacks(&no).is_some() => {
+                // The key is looked at before the script runs.
+                let words = refusal::lacks(&no).unwrap_or_default();
+                let missing = if words.starts_with('+') { "evalsha".to_owned() } else { lock };
+                let missing = general(&missing, &missing.clone(), what);
+                refused.names.insert(missing);
+                refused.scripts = true;
+                return Ok(refused);
+            }
+            Err(no) => return Err(why(&no)),
+        }
+    }
+    Err(Unknown("no name was found that this server serves".to_owned()))
+}
+
+/// The keys beside the lock's own, and the channels.
+fn names(what: &Examine, lock: &str) -> (Vec<String>, Vec<String>) {
+    let (mut keys, mut channels) = (BTreeSet::new(), BTreeSet::new());
+    for needs in wanted(what) {
+        let (own, channel) = needs.names(lock);
+        keys.extend(own);
+        channels.extend(channel);
+    }
+    (keys.into_iter().collect(), channels.into_iter().collect())
+}
+
+fn wanted(what: &Examine) -> impl Iterator<Item = &'static Needs> {
+    NEEDS.iter().filter(|needs| what.kinds.contains(&needs.kind))
+}
+
+/// What was refused for want of a permission; the other errors are meant.
+fn lacking(reply: &Value) -> Vec<String> {
+    let Value::Array(pairs) = reply else { return Vec::new() };
+    let pairs = pairs.chunks_exact(2).map(|pair| (text(&pair[0]), text(&pair[1])));
+    pairs.filter(|(_, why)| refusal::is_acl(why)).map(|(what, _)| what).collect()
+}
+
+/// The rule that is missing: a pattern where a name was refused.
+fn general(name: &str, lock: &str, what: &Examine) -> String {
+    for needs in &NEEDS {
+        if let Some(rule) = needs.rule(name, lock, &what.prefix) {
+            return rule;
+        }
+    }
+    if name.starts_with(['+', '~', '&']) { name.to_owned() } else { format!("+{name}") }
+}
+
+/// What each kind lacks.
+pub(super) fn acl(chart: &Chart, what: &Examine) -> Vec<Finding> {
+    const SUBJECT: &str = "acl";
+    let refused = match &chart.refused {
+        Ok(refused) => refused,
+        Err(why) => return vec![chart.unknown(SUBJECT, why)],
+    };
+    let channels = match chart.way {
+        Way::Classic => Channels::Classic,
+        Way::Sharded => Channels::Sharded,
+        Way::Both => Channels::Both,
+    };
+    let mut lacks: Vec<(String, Vec<&str>)> = Vec::new();
+    for needs in wanted(what) {
+        let rules = needs.rules(&what.prefix, channels, chart.cluster);
+        let missing: Vec<&str> =
+            rules.iter().filter_map(|rule| refused.names.get(rule)).map(String::as_str).collect();
+        if missing.is_empty() {
+            continue;
+        }
+        let missing = missing.join(" ");
+        match lacks.iter_mut().find(|(other, _)| *other == missing) {
+            Some((_, kinds)) => kinds.push(needs.kind.as_str()),
+            None => lacks.push((missing, vec![needs.kind.as_str()])),
+        }
+    }
+    if lacks.is_empty() {
+        let kinds: Vec<&str> = wanted(what).map(|needs| needs.kind.as_str()).collect();
+        let says = format!("this user may do what these kinds take: {}", kinds.join(" "));
+        return vec![chart.finding(Level::Ok, SUBJECT, says)];
+    }
+    let says: Vec<String> = lacks
+        .iter()
+        .map(|(missing, kinds)| format!("{} lacks {missing}", kinds.join(", ")))
+        .collect();
+    let mut says = says.join("; ");
+    if refused.scripts {
+        says += "; what scripts do could not be tried";
+    }
+    let prefix = &what.prefix;
+    let only_names = lacks.iter().all(|(missing, _)| !missing.contains('+'));
+    if prefix.is_empty() && only_names {
+        let says = format!("names without a prefix are refused: {says}");
+        let change = "say the prefix of your locks (Builder::prefix, --prefix), to have it tried under names that this user may use";
+        return vec![chart.finding(Level::Note, SUBJECT, says).change(change)];
+    }
+    let finding = chart.finding(Level::Fault, SUBJECT, says);
+    let finding = finding.means("Steps of these kinds are refused with ErrorKind::Config.");
+    vec![finding.change(format!(
+        "ACL SETUSER with the rules of `distlock doctor --acl {prefix:?}`, on every server: users are not replicated"
+    ))]
+}
+
+fn word(way: Way) -> &'static str {
+    match way {
+        Way::Classic => "classic",
+        Way::Sharded => "sharded",
+        Way::Both => "both",
+    }
+}
+
+fn command(words: &[&str]) -> Cmd {
+    let mut command = Cmd::new();
+    command.arg(words);
+    command
+}
