@@ -116,7 +116,7 @@ const STEPS: &[&str] = &["evalsha", "script|load"];
 const ALIVE: &str = "ping";
 const LISTING: &[&str] = &["hexists", "hgetall", "hlen", "pttl", "scan"];
 const CLUSTER: &[&str] = &["asking", "cluster|info", "cluster|slots"];
-const DOCTOR: &[&str] = &["acl|dryrun", "acl|getuser", "acl|whoami", "config|get", "info", "time"];
+const DOCTOR: &[&str] = &["config|get", "info", "time"];
 
 /// How releases are called out: `pubsub=` in the URL of a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -310,6 +310,13 @@ impl Needs {
         }
         let is_it = |key: &&Derive| example(**key, lock) == name;
         Some(format!("~{}", self.keys.iter().find(is_it).copied().and_then(first)?))
+    }
+
+    /// Whether `name` looks like a channel of this kind.
+    pub(crate) fn has_channel(&self, name: &str) -> bool {
+        let channel = self.channel.map(|channel| channel("")).unwrap_or_default();
+        let start = channel.trim_end_matches(['{', '}']);
+        !start.is_empty() && name.starts_with(start)
     }
 
     /// The keys and channels of one lock, for a dry run.

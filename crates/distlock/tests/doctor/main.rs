@@ -2,4 +2,9 @@
 #![cfg(feature = "redis")]
 
 mod cycles;
+mod faults;
 mod permissions;
+mod places;
+mod report;
+#[cfg(all(feature = "cluster", feature = "sentinel"))]
+mod several;

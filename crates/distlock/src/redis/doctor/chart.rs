@@ -16,6 +16,9 @@ pub(super) type Told<T> = Result<T, Unknown>;
 #[derive(Clone, Debug)]
 pub(super) struct Unknown(pub(super) String);
 
+/// How a reason begins that is a missing permission.
+pub(super) const LACKS: &str = "this user lacks ";
+
 impl fmt::Display for Unknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

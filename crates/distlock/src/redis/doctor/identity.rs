@@ -14,12 +14,13 @@ pub(super) fn role(chart: &Chart) -> Vec<Finding> {
         (Err(why), _) | (_, Err(why)) => return vec![chart.unknown(SUBJECT, &why)],
     };
     let fault = |says: &str| chart.finding(Level::Fault, SUBJECT, says);
+    let is_member = mode == "cluster" || chart.number("cluster_enabled").is_ok_and(|on| on == 1);
     let single = chart.somebody.part == Part::Single;
     let finding = match (mode, role) {
         ("sentinel", _) => fault("it is a sentinel")
             .means("It keeps no locks; every step is refused.")
             .change("Write redis+sentinel://host/NAME, with the name it has for the primary."),
-        ("cluster", _) if !chart.cluster => fault("it is part of a cluster")
+        _ if is_member && !chart.cluster => fault("it is part of a cluster")
             .means("It serves some of the names and refuses the others (MOVED).")
             .change("Write redis+cluster:// instead of redis://."),
         (_, "slave") if single => fault("it is a replica")

@@ -2,7 +2,7 @@
 
 use redis::{Cmd, PushKind, Value};
 
-use super::chart::{Chart, Told, Unknown};
+use super::chart::{Chart, LACKS, Told, Unknown};
 use super::permissions::unused;
 use super::visit::{Line, why};
 use crate::doctor::{Examine, Finding, Level};
@@ -86,7 +86,7 @@ pub(super) fn pubsub(chart: &Chart) -> Vec<Finding> {
             .finding(Level::Fault, SUBJECT, format!("a message was sent and did not arrive ({verb})"))
             .means("Nobody is woken when a lock is released: waiters enter only when they look again, after seconds.")
             .change("Look for a proxy that does not pass on Pub/Sub; or use the kinds spin and simple, which poll."),
-        Err(Unknown(why)) if why.contains("lacks") => chart
+        Err(Unknown(why)) if why.starts_with(LACKS) => chart
             .finding(Level::Fault, SUBJECT, format!("may not be used: {why}"))
             .means("Those who wait for a lock get ErrorKind::Config; what is not wanted any more is heard for ever.")
             .change("Give this user the channels: see `distlock doctor --acl`."),

@@ -24,21 +24,30 @@ use crate::error::{Error, ErrorKind};
 use crate::together::join_all;
 
 impl RedisStore {
-    /// Visits everybody at once: one that hangs keeps no other waiting.
+    /// Visits everybody at once: one that hangs keeps no other waiting. Then those whom a primary knows better than the others did.
     pub(super) async fn examined(&self, what: &Examine) -> Vec<Finding> {
-        let Everybody { all, cluster, way, trouble } = self.topology.everybody().await;
+        let Everybody { mut all, cluster, way, trouble } = self.topology.everybody().await;
         let several = all.len() > 1;
-        let visits = all.into_iter().map(|somebody| {
-            let visit: BoxFuture<'_, Result<Chart, (Somebody, Error)>> =
-                Box::pin(visit(somebody, cluster, way, what));
-            visit
-        });
-        let (mut findings, mut charts) = (Vec::new(), Vec::new());
-        for visited in join_all(visits.collect()).await {
-            match visited {
-                Ok(chart) => charts.push(chart),
-                Err((somebody, error)) => findings.push(away(&somebody, &error, several)),
+        let (mut findings, mut charts) = (Vec::new(), Vec::<Chart>::new());
+        for _ in 0..2 {
+            let visits = std::mem::take(&mut all).into_iter().map(|somebody| {
+                let visit: BoxFuture<'_, Result<Chart, (Somebody, Error)>> =
+                    Box::pin(visit(somebody, cluster, way, what));
+                visit
+            });
+            let mut known = Vec::new();
+            for visited in join_all(visits.collect()).await {
+                match visited {
+                    Ok(chart) => charts.push(chart),
+                    Err((somebody, error)) => {
+                        findings.push(away(&somebody, &error, several));
+                        known.push(somebody.dial.target);
+                    }
+                }
             }
+            known.extend(charts.iter().map(|chart| chart.somebody.dial.target.clone()));
+            all = charts.iter().flat_map(replicas::of_primary).collect();
+            all.retain(|somebody| !known.contains(&somebody.dial.target));
         }
         if let Some(trouble) = trouble {
             findings.push(several::unknown(&self.topology.place(), &trouble, charts.is_empty()));

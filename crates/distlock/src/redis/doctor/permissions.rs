@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use redis::{Cmd, Value};
 
-use super::chart::{Chart, Refused, Told, Unknown};
+use super::chart::{Chart, LACKS, Refused, Told, Unknown};
 use super::visit::{Line, text, why};
 use crate::doctor::{Examine, Finding, Level};
 use crate::redis::acl::{Channels, NEEDS, Needs};
@@ -38,13 +38,13 @@ pub(super) async fn tried(
         if let Err(no) = line.try_it(&command(words)).await?
             && refusal::lacks(&no).is_some()
         {
-            refused.names.insert(words.join("|").to_lowercase());
+            refused.names.insert(format!("+{}", words.join("|").to_lowercase()));
         }
     }
     let sha = match line.try_it(&command(&["SCRIPT", "LOAD", PROBE])).await? {
         Ok(sha) => text(&sha),
         Err(no) if refusal::lacks(&no).is_some() => {
-            refused.names.insert("script|load".to_owned());
+            refused.names.insert("+script|load".to_owned());
             refused.scripts = true;
             return Ok(refused);
         }
@@ -57,19 +57,17 @@ pub(super) async fn tried(
         call.arg(keys.len()).arg(&keys).arg(&channels);
         match line.try_it(&call).await? {
             Ok(reply) => {
-                refused.names.extend(lacking(&reply));
-                refused.names =
-                    refused.names.iter().map(|name| general(name, &lock, what)).collect();
+                let missing = lacking(&reply, way);
+                refused.names.extend(missing.iter().map(|name| general(name, &lock, what)));
                 return Ok(refused);
             }
             // Another server's.
             Err(no) if no.code() == "MOVED" => {}
             Err(no) if refusal::lacks(&no).is_some() => {
                 // The key is looked at before the script runs.
-                let words = refusal::lacks(&no).unwrap_or_default();
-                let missing = if words.starts_with('+') { "evalsha".to_owned() } else { lock };
-                let missing = general(&missing, &missing.clone(), what);
-                refused.names.insert(missing);
+                let command = refusal::lacks(&no).is_some_and(|rule| rule.starts_with('+'));
+                let missing = if command { "evalsha" } else { &lock };
+                refused.names.insert(general(missing, &lock, what));
                 refused.scripts = true;
                 return Ok(refused);
             }
@@ -94,11 +92,34 @@ fn wanted(what: &Examine) -> impl Iterator<Item = &'static Needs> {
     NEEDS.iter().filter(|needs| what.kinds.contains(&needs.kind))
 }
 
-/// What was refused for want of a permission; the other errors are meant.
-fn lacking(reply: &Value) -> Vec<String> {
+/// What was refused for want of a permission; the other errors are meant. A key or channel that is refused because of the command is
+/// not missing itself.
+fn lacking(reply: &Value, way: Way) -> Vec<String> {
     let Value::Array(pairs) = reply else { return Vec::new() };
     let pairs = pairs.chunks_exact(2).map(|pair| (text(&pair[0]), text(&pair[1])));
-    pairs.filter(|(_, why)| refusal::is_acl(why)).map(|(what, _)| what).collect()
+    let mut all = Vec::new();
+    for (what, why) in pairs.filter(|(_, why)| refusal::is_acl(why)) {
+        let is_channel = why.contains(" channel");
+        let is_name = what.contains(':');
+        match (is_name, is_channel || why.contains(" key")) {
+            (false, _) | (true, true) => all.push(what),
+            // Only keys are tried by a command that is tried by itself, too.
+            (true, false) => all.extend(said(&what, way)),
+        }
+    }
+    all
+}
+
+/// The commands that a channel was tried with.
+fn said(name: &str, way: Way) -> Vec<String> {
+    let is_channel = NEEDS.iter().any(|needs| needs.has_channel(name));
+    let words: &[&str] = match way {
+        _ if !is_channel => &[],
+        Way::Classic => &["publish"],
+        Way::Sharded => &["spublish"],
+        Way::Both => &["publish", "spublish"],
+    };
+    words.iter().map(|word| (*word).to_owned()).collect()
 }
 
 /// The rule that is missing: a pattern where a name was refused.
@@ -108,7 +129,7 @@ fn general(name: &str, lock: &str, what: &Examine) -> String {
             return rule;
         }
     }
-    if name.starts_with(['+', '~', '&']) { name.to_owned() } else { format!("+{name}") }
+    format!("+{name}")
 }
 
 /// What each kind lacks.
@@ -123,11 +144,18 @@ pub(super) fn acl(chart: &Chart, what: &Examine) -> Vec<Finding> {
         Way::Sharded => Channels::Sharded,
         Way::Both => Channels::Both,
     };
+    // Subscribing is tried with a message.
+    let mut names = refused.names.clone();
+    for (_, heard) in &chart.heard {
+        if let Err(Unknown(why)) = heard {
+            names.extend(why.strip_prefix(LACKS).map(str::to_owned));
+        }
+    }
     let mut lacks: Vec<(String, Vec<&str>)> = Vec::new();
     for needs in wanted(what) {
         let rules = needs.rules(&what.prefix, channels, chart.cluster);
         let missing: Vec<&str> =
-            rules.iter().filter_map(|rule| refused.names.get(rule)).map(String::as_str).collect();
+            rules.iter().filter_map(|rule| names.get(rule)).map(String::as_str).collect();
         if missing.is_empty() {
             continue;
         }

@@ -2,7 +2,7 @@
 
 use super::chart::Chart;
 use crate::doctor::{Finding, Level};
-use crate::redis::topology::Part;
+use crate::redis::topology::{Part, Somebody};
 
 /// A replica that has not been heard of for so many seconds is behind.
 const BEHIND: u64 = 10;
@@ -36,25 +36,37 @@ pub(super) fn replicas(chart: &Chart) -> Vec<Finding> {
     findings
 }
 
+/// What a primary says of one of its replicas.
+fn said<'a>(chart: &'a Chart, replica: u64, field: &str) -> Option<&'a str> {
+    let line = chart.field(&format!("slave{replica}")).ok()?;
+    let mut pairs = line.split(',').filter_map(|pair| pair.split_once('='));
+    pairs.find(|(name, _)| *name == field).map(|(_, value)| value)
+}
+
+/// The replicas of one of several primaries, by the addresses that it has for them.
+pub(super) fn of_primary(chart: &Chart) -> Vec<Somebody> {
+    if chart.somebody.part != Part::Primary {
+        return Vec::new();
+    }
+    let count = chart.number("connected_slaves").unwrap_or_default();
+    let replica = |at: u64| {
+        let port = said(chart, at, "port")?.parse().ok()?;
+        let target = chart.somebody.dial.target.at(said(chart, at, "ip")?, port);
+        Some(Somebody { dial: chart.somebody.dial.to(target), part: Part::Replica })
+    };
+    (0..count).filter_map(replica).collect()
+}
+
 /// Replicas that are not up to date.
 fn behind(chart: &Chart, count: u64) -> Vec<Finding> {
-    let replica = |at: u64| {
-        let line = chart.field(&format!("slave{at}")).ok()?;
-        let field = |name: &str| {
-            let mut pairs = line.split(',').filter_map(|pair| pair.split_once('='));
-            pairs.find(|(field, _)| *field == name).map(|(_, value)| value)
-        };
-        let (state, lag) = (field("state")?, field("lag")?.parse::<u64>().unwrap_or_default());
+    let late = |at: u64| {
+        let state = said(chart, at, "state")?;
+        let lag = said(chart, at, "lag")?.parse::<u64>().unwrap_or_default();
+        let (ip, port) = (said(chart, at, "ip")?, said(chart, at, "port")?);
         let late = state != "online" || lag >= BEHIND;
-        late.then(|| {
-            format!(
-                "{}:{} is {state}, last heard of {lag} s ago",
-                field("ip").unwrap_or("?"),
-                field("port").unwrap_or("?")
-            )
-        })
+        late.then(|| format!("{ip}:{port} is {state}, last heard of {lag} s ago"))
     };
-    let late: Vec<String> = (0..count).filter_map(replica).collect();
+    let late: Vec<String> = (0..count).filter_map(late).collect();
     if late.is_empty() {
         return Vec::new();
     }

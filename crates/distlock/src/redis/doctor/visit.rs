@@ -8,7 +8,7 @@ use redis::{Cmd, Pipeline, PushInfo, ServerError, Value};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::task::JoinHandle;
 
-use super::chart::{Chart, Told, Unknown};
+use super::chart::{Chart, LACKS, Told, Unknown};
 use super::{listen, permissions};
 use crate::doctor::Examine;
 use crate::error::{Error, Result};
@@ -99,7 +99,7 @@ fn told(reply: Value) -> Told<Value> {
 pub(super) fn why(refused: &ServerError) -> Unknown {
     let text = refused.details().unwrap_or_default();
     match refusal::lacks(refused) {
-        Some(permission) => Unknown(format!("this user lacks {permission}")),
+        Some(permission) => Unknown(format!("{LACKS}{permission}")),
         None => Unknown(format!("{} {text}", refused.code())),
     }
 }
