@@ -35,4 +35,4 @@ pub use peer::{Pair, Peer};
 pub use process::{Worker, worker};
 pub use proxy::{Match, Proxy};
 pub use redis_py::redis_py;
-pub use server::{Cluster, Flavor, SentinelSet, Server, Tls};
+pub use server::{Cluster, Flavor, Replicas, SentinelSet, Server, Tls};

@@ -73,7 +73,8 @@ pub(crate) fn stop(pid: u32) {
     }
 }
 
-fn is_stopped(pid: u32) -> bool {
+/// Whether a process does nothing.
+pub(crate) fn is_stopped(pid: u32) -> bool {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return true };
     threads.flatten().all(|thread| {
         // A thread that ends in this moment is not going to act either.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config;
+use crate::durability::Durability;
 use crate::engine::{self, Engine};
 use crate::env::{Env, System};
 use crate::error::{Error, ErrorKind, Result};
@@ -20,6 +21,7 @@ pub struct Builder {
     prefix: String,
     watchdog: Duration,
     fair_patience: Duration,
+    durability: Durability,
     lazy: bool,
     env: Arc<dyn Env>,
     observer: Arc<dyn Observer>,
@@ -35,6 +37,7 @@ impl Default for Builder {
             prefix: String::new(),
             watchdog: config::WATCHDOG,
             fair_patience: config::FAIR_PATIENCE,
+            durability: Durability::Primary,
             lazy: false,
             env: Arc::new(System),
             observer: Arc::new(Tracing),
@@ -81,6 +84,13 @@ impl Builder {
         self
     }
 
+    /// When an acquisition counts: [`Durability::Primary`] unless set. Redisson's `checkLockSyncedSlaves`, but what it asks for is
+    /// what it gets.
+    pub fn durability(mut self, durability: Durability) -> Builder {
+        self.durability = durability;
+        self
+    }
+
     /// Does not wait for the server when connecting: it may come later, and until then every lock is `Unavailable`. For one
     /// of the servers of a [`RedLock`](crate::RedLock), of which some may be down. A wrong password is found out late, too.
     pub fn lazy(mut self) -> Builder {
@@ -116,7 +126,8 @@ impl Builder {
     /// Checks the settings and connects.
     ///
     /// # Errors
-    /// `Config` or `InvalidDuration` for a setting that cannot be used, `Unavailable` if nobody answers.
+    /// `Config` or `InvalidDuration` for a setting that cannot be used, `Unavailable` if nobody answers, `Unsupported` if the
+    /// store cannot do what a setting asks for.
     pub async fn connect(self) -> Result<Locks> {
         if self.watchdog < config::WATCHDOG_FLOOR || self.watchdog > config::LONGEST {
             let text = format!(
@@ -133,7 +144,17 @@ impl Builder {
             );
             return Err(Error::new(ErrorKind::InvalidDuration, text));
         }
+        if self.durability == Durability::Acks(0) {
+            let text = "Durability::Acks(0) waits for no replica: say Durability::Primary";
+            return Err(Error::new(ErrorKind::Config, text));
+        }
         let (store, place) = self.open().await?;
+        if self.durability != Durability::Primary && store.durability() != self.durability {
+            let text = format!(
+                "{place} has no replicas that could acknowledge anything: Durability::Acks needs Redis or Valkey"
+            );
+            return Err(Error::new(ErrorKind::Unsupported, text));
+        }
         let engine = Engine::new(store, self.env, self.observer, self.watchdog, self.fair_patience);
         Ok(Locks::over(engine, Arc::from(self.prefix), Arc::from(place)))
     }
@@ -172,6 +193,7 @@ impl Builder {
                     connector: self.connector.clone().unwrap_or_else(|| Arc::new(Net)),
                     observer: self.observer.clone(),
                     reply_timeout: config::reply_timeout(self.watchdog),
+                    durability: self.durability,
                 };
                 let (store, place) = RedisStore::open(url, surroundings, self.lazy).await?;
                 Ok((store, place))
@@ -191,6 +213,7 @@ impl fmt::Debug for Builder {
         f.debug_struct("Builder")
             .field("prefix", &self.prefix)
             .field("watchdog", &self.watchdog)
+            .field("durability", &self.durability)
             .finish_non_exhaustive()
     }
 }

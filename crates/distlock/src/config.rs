@@ -49,6 +49,13 @@ pub(crate) fn reply_timeout(watchdog: Duration) -> Duration {
     (watchdog / RENEWALS_PER_TIMEOUT).clamp(Duration::from_millis(50), REPLY_TIMEOUT)
 }
 
+/// How long replicas may take to acknowledge an acquisition. Half of the reply time-out: a replica that is frozen then gives an
+/// answer (too few) and never a missing reply, and whoever comes while others wait for it has its own answer after twice
+/// that. A healthy replica takes a round trip.
+pub(crate) fn ack_timeout(reply_timeout: Duration) -> Duration {
+    reply_timeout / 2
+}
+
 /// How many times in a row a lock may pass from one local holder to the next before it is really released. Enough to
 /// make the round trips disappear, few enough that other processes wait for milliseconds.
 pub(crate) const BURST_COUNT: u32 = 64;

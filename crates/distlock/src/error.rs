@@ -50,7 +50,7 @@ pub enum ErrorKind {
     Indeterminate,
     /// Too few of several servers agreed.
     NoQuorum,
-    /// Too few replicas acknowledged the acquisition; it was rolled back.
+    /// Too few replicas acknowledged the acquisition; it was rolled back. See [`Durability`](crate::Durability).
     NotDurable,
     /// Something that is not this kind of lock stands under the name.
     Conflict,
@@ -128,7 +128,19 @@ impl Error {
 
     /// Whether what was asked for may have happened all the same.
     pub(crate) fn is_in_doubt(&self) -> bool {
-        matches!(self.0.kind, ErrorKind::Indeterminate | ErrorKind::NoQuorum) && !self.0.undone
+        use ErrorKind::*;
+        matches!(self.0.kind, Indeterminate | NoQuorum | NotDurable) && !self.0.undone
+    }
+
+    /// Whether the store answers, and could give the lock, but not with as many replicas as the caller wants. Not to be waited
+    /// out: the caller decides.
+    pub(crate) fn is_not_durable(&self) -> bool {
+        self.0.kind == ErrorKind::NotDurable
+    }
+
+    /// Whether the engine may go on trying by itself.
+    pub(crate) fn is_passing(&self) -> bool {
+        self.is_retryable() && !self.is_not_durable()
     }
 
     /// Whether the same call may succeed later without a change of code or configuration.

@@ -25,6 +25,7 @@
 //!   [`Semaphore`] and [`LeasedSemaphore`] (permits), [`Latch`] (waits for a count).
 //! - [`Guard`] is the hold itself. Dropping it releases; it knows when it is [lost](Guard::lost).
 //! - [`Owner`] is who holds it. Fresh for each acquisition; pass one on to re-enter.
+//! - [`Durability`] says when an acquisition counts: when the server has it, or when its replicas have it too.
 //! - [`Error`] has an [`ErrorKind`] to branch on. [`Observer`] gets every [`Event`].
 //! - [`mod@env`] is for tests on virtual time, [`store`] for those who bring a store of their own.
 //!
@@ -41,6 +42,7 @@ mod backoff;
 mod builder;
 mod config;
 pub mod doctor;
+mod durability;
 mod engine;
 pub mod env;
 mod error;
@@ -65,6 +67,7 @@ mod together;
 
 pub use backoff::Backoff;
 pub use builder::Builder;
+pub use durability::Durability;
 pub use engine::State;
 pub use error::{Error, ErrorKind, Result};
 pub use guard::{FencedGuard, Guard, Permits, ReadGuard, WriteGuard};

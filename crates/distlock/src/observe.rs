@@ -21,6 +21,9 @@ pub enum Event {
         /// From the call to giving up.
         waited: Duration,
     },
+    /// Too few replicas acknowledged an acquisition, which is rolled back; see [`Durability`](crate::Durability). The caller
+    /// gives up.
+    NotDurable,
     /// The holder let go.
     Released {
         /// From the acquisition to the release.
@@ -86,6 +89,9 @@ impl Observer for Tracing {
             Event::Lost => tracing::warn!(target: "distlock", kind, name, "lock lost"),
             Event::Suspect => {
                 tracing::warn!(target: "distlock", kind, name, "renewal got no answer; retrying")
+            }
+            Event::NotDurable => {
+                tracing::warn!(target: "distlock", kind, name, "too few replicas; rolled back")
             }
             Event::Reconnected => tracing::info!(target: "distlock", "connected again"),
             Event::Acquired { waited } => {

@@ -4,6 +4,7 @@ mod cluster;
 mod flavor;
 mod inspect;
 mod launch;
+mod replicas;
 mod sentinel;
 mod tls;
 mod user;
@@ -23,6 +24,7 @@ use crate::spawn;
 pub use cluster::{Cluster, ClusterBuilder};
 pub use flavor::Flavor;
 pub use inspect::CommandStats;
+pub use replicas::Replicas;
 pub use sentinel::{SentinelBuilder, SentinelSet};
 pub use tls::{Certificates, Tls};
 use wait::{nothing_left, text, until, wait};
@@ -166,6 +168,11 @@ impl Server {
     /// `SIGSTOP`: connections stay open, nothing is answered.
     pub fn stop(&self) {
         spawn::stop(self.pid());
+    }
+
+    /// Whether it does not answer because it was [stopped](Server::stop).
+    pub fn is_stopped(&self) -> bool {
+        spawn::is_stopped(self.pid())
     }
 
     /// `SIGCONT`: it answers again.

@@ -32,7 +32,7 @@ pub(super) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
 pub(super) async fn nothing_left(servers: &[Arc<Server>], prefix: &str) {
     let clean = async || {
         for server in servers {
-            if server.try_cli(&["PING"]).await.is_err() {
+            if server.is_stopped() || server.try_cli(&["PING"]).await.is_err() {
                 continue;
             }
             let mut left = server.keys(&format!("*{prefix}*")).await;

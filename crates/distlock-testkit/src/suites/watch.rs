@@ -83,6 +83,7 @@ fn word(event: Event) -> &'static str {
         Event::Attempted => "attempted",
         Event::Acquired { .. } => "acquired",
         Event::GaveUp { .. } => "gave up",
+        Event::NotDurable => "not durable",
         Event::Released { .. } => "released",
         Event::Renewed => "renewed",
         Event::Suspect => "suspect",

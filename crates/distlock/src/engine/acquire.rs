@@ -187,7 +187,7 @@ impl Acquiring {
         let once = matches!(self.ask.wait, Wait::Once);
         match tried {
             Tried::Won(hold) => return Some(Ok(Some(hold))),
-            Tried::Failed(e, _) if once || !e.is_retryable() => return Some(Err(e)),
+            Tried::Failed(e, _) if once || !e.is_passing() => return Some(Err(e)),
             Tried::Busy(..) if once => return Some(Ok(None)),
             _ => {}
         }

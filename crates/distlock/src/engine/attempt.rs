@@ -13,11 +13,13 @@ use super::vitals::{Life, State};
 use super::waiters::Step;
 use super::{Engine, release};
 use crate::config;
-use crate::env::Moment;
-use crate::error::{Error, Result};
+use crate::durability::Durability;
+use crate::env::{BoxFuture, Moment};
+use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
 use crate::owner::Owner;
 use crate::store::{self, Attempt, Claim, What};
+use crate::together::join_all;
 
 /// Whether an attempt is the lane's one remote contender, and who makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,18 +101,27 @@ pub(super) async fn attempt(
                 let hold = seat(&engine, &lane, &ask, &claim, sent, lead).with_token(token);
                 // A reply that took longer than the lease proves nothing any more.
                 if what.is_held() && hold.state() == State::Lost {
-                    return Tried::Busy(Duration::ZERO, Some(doubt));
+                    return match too_late(&engine) {
+                        Some(e) => Tried::Failed(e, Some(doubt)),
+                        None => Tried::Busy(Duration::ZERO, Some(doubt)),
+                    };
                 }
                 doubt.armed = false;
                 return Tried::Won(hold);
             }
             Ok(Attempt::Busy { ttl }) => {
                 doubt.armed = what.leaves_traces();
-                let mut state = lane.state();
-                state.answered = Some(sent);
-                state.outage = None;
-                drop(state);
+                lane.state().heard(sent);
                 return Tried::Busy(ttl, doubt.armed.then_some(doubt));
+            }
+            Err(e) if e.is_not_durable() => {
+                lane.state().heard(sent);
+                engine.observe(ask.kind, &lane.name, Event::NotDurable);
+                doubt.settle();
+                if e.is_in_doubt() {
+                    release::take_back(&engine, &lane.name, what, owner, lease).await;
+                }
+                return Tried::Failed(e, None);
             }
             Err(e) => {
                 if e.is_retryable() {
@@ -126,6 +137,14 @@ pub(super) async fn attempt(
             }
         }
     }
+}
+
+/// Where acquisitions wait for replicas, what is left of a lease may be gone by then: an answer that no further attempt makes
+/// better.
+fn too_late(engine: &Engine) -> Option<Error> {
+    let text = "replicas acknowledged it only when its lease was over";
+    let asked = engine.store.durability() != Durability::Primary;
+    asked.then(|| Error::new(ErrorKind::NotDurable, text))
 }
 
 /// The lane's mark that an attempt is under way, taken off however that ends.
@@ -158,10 +177,7 @@ fn seat(
     let (watched, expires) = (ask.lease.is_none(), sent.after(claim.lease));
     let (kind, what, lease) = (ask.kind, ask.what, claim.lease);
     let life = Life::fresh(sent, lease);
-    let mut asked = lane.state();
-    asked.answered = Some(sent);
-    asked.outage = None;
-    drop(asked);
+    lane.state().heard(sent);
     let home = engine.lanes.to_sit(&lane.name, what, ask.owner);
     let tenure = Tenure::begin(engine, home.clone(), kind, what, ask.owner, lease, life, watched);
     if !what.is_held() {
@@ -196,7 +212,7 @@ pub(super) async fn reenter(
     let watched = ask.lease.is_none();
     // From here on dropping it takes the level back, whatever happens.
     let hold = Hold::new(tenure.clone(), watched);
-    let _stepping = Stepping::taken(&engine, &tenure.lane);
+    let stepping = Stepping::taken(&engine, &tenure.lane);
     let depth = match tenure.lane.state().seat.as_ref() {
         Some(seat) if Arc::ptr_eq(&seat.tenure, &tenure) => seat.depth,
         _ => return Ok(None),
@@ -222,6 +238,15 @@ pub(super) async fn reenter(
             Ok(Attempt::Busy { .. }) => {
                 tenure.lose();
                 return Ok(None);
+            }
+            Err(e) if e.is_not_durable() => {
+                let (owner, until) = (tenure.owner, sent.after(claim.lease));
+                tenure.lane.state().confirm(owner, owner, depth, until);
+                engine.observe(ask.kind, &tenure.lane.name, Event::NotDurable);
+                drop(stepping);
+                // If the hold itself was lost meanwhile, whoever has its guard learns of that.
+                drop(release::unlock(hold).await);
+                return Err(e);
             }
             Err(e) if e.is_retryable() && engine.env.now() < patience => {
                 tenure.doubt();
@@ -298,7 +323,7 @@ pub(super) async fn attempt_together(parts: Vec<Part>) -> Result<Together> {
                 arm(false);
                 // A reply that took longer than the lease proves nothing any more: dropping them lets go.
                 if let Some(late) = holds.iter().position(|hold| hold.state() == State::Lost) {
-                    return Ok(Together::Busy(late));
+                    return too_late(&engine).map_or(Ok(Together::Busy(late)), Err);
                 }
                 if engine.is_closed() {
                     return Err(Engine::closed_error());
@@ -314,6 +339,17 @@ pub(super) async fn attempt_together(parts: Vec<Part>) -> Result<Together> {
             Ok(store::Together::Apart) => {
                 arm(false);
                 return Ok(Together::Apart);
+            }
+            Err(e) if e.is_not_durable() => {
+                arm(false);
+                observe(Event::NotDurable);
+                let back = claims.iter().map(|claim| -> BoxFuture<'_, ()> {
+                    let Claim { name, what, owner, lease, .. } = claim;
+                    Box::pin(release::take_back(&engine, name, *what, *owner, *lease))
+                });
+                join_all(back.collect()).await;
+                observe(Event::GaveUp { waited: engine.env.now().since(start) });
+                return Err(e);
             }
             Err(e) => {
                 unsure |= e.is_in_doubt();

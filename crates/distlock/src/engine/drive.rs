@@ -196,7 +196,8 @@ impl Driver {
         let (owner, what, spin) = (ask.owner, ask.what, ask.spin);
         let (lease, now) = (ask.lease(&engine), engine.env.now());
         let mut tried = attempt(engine.clone(), lane.clone(), ask, Lead::Driver, now).await;
-        let failed = matches!(tried, Tried::Failed(..));
+        // What was not durable has been taken back, and an earlier doubt with it.
+        let failed = matches!(&tried, Tried::Failed(e, _) if !e.is_not_durable());
         let unsure = tried.take_doubt();
         if let Tried::Won(hold) = tried {
             self.retry.reset();
@@ -251,9 +252,10 @@ impl Driver {
         Ok(())
     }
 
-    /// The store could not be asked, or says no for good.
+    /// The store could not be asked, or says no for good; or replicas do not acknowledge, which would cost everybody here a
+    /// time-out, one after the other.
     fn fail(&self, error: &Error) {
-        match error.is_retryable() {
+        match error.is_passing() {
             true => release::trouble(&self.engine, &self.lane, error),
             false => release::fail_all(&self.engine, &self.lane, error),
         }

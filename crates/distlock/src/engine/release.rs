@@ -18,6 +18,7 @@ use super::tell::{self, Leave, Receipt, Receipts, Stepping, free, tell};
 use super::vitals::State;
 use super::waiters::{Grant, LaneState, Step, Waiter};
 use crate::config;
+use crate::durability::Durability;
 use crate::error::{Error, ErrorKind, Result};
 use crate::owner::Owner;
 use crate::store::What;
@@ -166,7 +167,14 @@ fn pass_on(
         && state.burst_since.is_some_and(|since| now.since(since) < config::BURST_TIME);
     let life = tenure.vitals.expires().since(now);
     let alike = state.queue.front().is_some_and(|next| next.what == tenure.what);
+    // Replicas do not acknowledge what passes on. If it is lost in a failover they still have the predecessor's hold, so nobody
+    // else gets in before that ends, and the heir is told at its next renewal. If both are watched that comes first: a third
+    // of the timeout against the half of it that is left. Of leases that nobody renews this cannot be said.
+    let renewed = state.seat.as_ref().is_some_and(|seat| seat.watched > 0)
+        && state.queue.front().is_some_and(|next| next.lease.is_none());
+    let told_in_time = renewed || engine.store.durability() == Durability::Primary;
     let may_pass = alike
+        && told_in_time
         && tenure.what.passes_on()
         && before == State::Held
         && life >= tenure.lease / 2
@@ -218,6 +226,32 @@ pub(super) fn disown(
     owner: Owner,
     lease: Duration,
 ) {
+    forget(engine, name, what, owner, lease, Receipts::default());
+}
+
+/// [`disown`], and waits until the store knows, if that is soon.
+pub(super) async fn take_back(
+    engine: &Arc<Engine>,
+    name: &Arc<str>,
+    what: What,
+    owner: Owner,
+    lease: Duration,
+) {
+    let (receipt, received) = oneshot::channel();
+    let mut receipts = Receipts::default();
+    receipts.add(Some(receipt));
+    forget(engine, name, what, owner, lease, receipts);
+    let _ = received.await; // it is told again until it knows, whether anybody waits for that or not
+}
+
+fn forget(
+    engine: &Arc<Engine>,
+    name: &Arc<str>,
+    what: What,
+    owner: Owner,
+    lease: Duration,
+    receipts: Receipts,
+) {
     let lane = engine.lanes.to_sit(name, what, owner);
     let mut state = lane.state();
     if state.seat.as_ref().is_some_and(|seat| seat.tenure.owner == owner) {
@@ -236,7 +270,7 @@ pub(super) fn disown(
     env.spawn_apart(Box::pin(async move {
         let _stepping = stepping;
         let claim = tell::last_step(&lane.name, what, owner);
-        free(&engine, &lane, Leave::Forget(claim), until, Receipts::default()).await;
+        free(&engine, &lane, Leave::Forget(claim), until, receipts).await;
     }));
 }
 

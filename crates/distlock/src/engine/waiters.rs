@@ -157,6 +157,12 @@ impl LaneState {
         self.trying.is_some_and(|ticket| !waits(ticket))
     }
 
+    /// The store answered a question sent then.
+    pub(super) fn heard(&mut self, sent: Moment) {
+        self.answered = Some(sent);
+        self.outage = None;
+    }
+
     /// Puts an accepted hold into the seat. Whoever sat there has lost it: the store would not have given it away.
     pub(super) fn seat(&mut self, tenure: &Arc<Tenure>, watched: bool) -> Option<Arc<Tenure>> {
         let watched = u32::from(watched);

@@ -35,6 +35,8 @@ struct Slots {
     vacant: Vec<usize>,
     running: bool,
     closed: bool,
+    /// The store's term when the loop last looked.
+    term: u64,
     /// When the loop looks next; a registration that is due earlier pokes it.
     looks_at: Moment,
 }
@@ -52,6 +54,7 @@ impl Watchdog {
             vacant: Vec::new(),
             running: false,
             closed: false,
+            term: store.term(),
             looks_at: Moment::NEVER,
         };
         Arc::new(Watchdog { store, env, slots: Mutex::new(slots), poke: Notify::new() })
@@ -117,6 +120,9 @@ impl Watchdog {
         if slots.closed {
             return None;
         }
+        let term = self.store.term();
+        // Another server keeps them now, and may not have heard of all: even what has a fixed lease is asked about.
+        let moved = std::mem::replace(&mut slots.term, term) != term;
         let mut next = Moment::NEVER;
         for tenure in slots.tenures.iter().flatten() {
             let deadline = tenure.vitals.deadline().before(TIMER_SLACK);
@@ -126,7 +132,7 @@ impl Watchdog {
             }
             let renewal = tenure.renewal();
             let together = tenure.lease / config::RENEWALS_PER_TIMEOUT / TOGETHER;
-            if renewal <= now.after(together) {
+            if moved || renewal <= now.after(together) {
                 due.push(tenure.clone());
                 // Whoever renews it sets this again; until then it is not due.
                 tenure.reschedule(now.after(config::COMMAND_TIMEOUT));
@@ -220,7 +226,7 @@ async fn renew_batch(store: Arc<dyn Store>, tenures: Vec<Arc<Tenure>>) {
     let retry = (timeout / 30).min(config::RETRY_LONGEST);
     let mut renewals = Vec::with_capacity(tenures.len());
     for tenure in &tenures {
-        match Renewal::begin(tenure, timeout) {
+        match Renewal::begin(tenure, what_is_due(tenure)) {
             Some(renewal) => renewals.push(renewal),
             None if tenure.is_watched() => again(tenure, retry),
             None => {}
@@ -237,14 +243,17 @@ async fn renew_batch(store: Arc<dyn Store>, tenures: Vec<Arc<Tenure>>) {
     }
 }
 
-/// Asks the store whether it still has this hold, by renewing it: in full if that is the watchdog's to do, else for what
-/// is left of it.
-pub(super) async fn verify(tenure: &Arc<Tenure>) {
-    let lease = match tenure.is_watched() {
+/// The least that a hold is renewed for: in full if that is the watchdog's to do, else for what is left of it.
+fn what_is_due(tenure: &Tenure) -> Duration {
+    match tenure.is_watched() {
         true => tenure.engine.watchdog_timeout,
         false => Duration::ZERO,
-    };
-    if let Some(renewal) = Renewal::begin(tenure, lease) {
+    }
+}
+
+/// Asks the store whether it still has this hold, by renewing it.
+pub(super) async fn verify(tenure: &Arc<Tenure>) {
+    if let Some(renewal) = Renewal::begin(tenure, what_is_due(tenure)) {
         let claims = [renewal.claim.clone()];
         let sent = tenure.engine.env.now();
         let answer = tenure.engine.store.renew(&claims).await.pop().unwrap_or(Ok(false));

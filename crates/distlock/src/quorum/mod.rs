@@ -26,6 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config;
+use crate::durability::Durability;
 use crate::env::{BoxFuture, Env};
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::{Attempt, Claim, Listener, Released, Snapshot, Store, What};
@@ -138,7 +139,8 @@ impl Quorum {
             (Ok(Attempt::Busy { .. }), None, Some(turn)) if fresh => {
                 nodes[at].fill_up(&claim, turn, false);
             }
-            (Err(e), None, Some(turn)) if fresh && e.is_retryable() => {
+            // One that is not durable stands there, for what it is worth, and goes with the others.
+            (Err(e), None, Some(turn)) if fresh && e.is_passing() => {
                 nodes[at].fill_up(&claim, turn, true);
             }
             _ => {}
@@ -157,7 +159,7 @@ impl Quorum {
         let (mut gave, mut steps) = (Vec::new(), Vec::new());
         for (node, answer) in self.nodes.iter().zip(answers) {
             if !matches!(answer, Some(Ok(Attempt::Busy { .. }))) {
-                gave.push(matches!(answer, Some(Ok(_))));
+                gave.push(matches!(answer, Some(Ok(_))) || is_not_durable(answer));
                 steps.push(node.release(&claim));
             }
         }
@@ -258,8 +260,8 @@ impl Quorum {
         Ok(listener)
     }
 
-    /// Too few agreed, and this is what each of them said. If too many cannot be asked at all, whatever is tried, that is
-    /// the trouble.
+    /// Too few agreed, and this is what each of them said. If too many cannot be asked at all, whatever is tried, or have too
+    /// few replicas, that is the trouble.
     fn no_quorum<T>(&self, answers: &Answers<T>, say: impl Fn(&T) -> String) -> Error {
         let each = self.nodes.iter().zip(answers).map(|(node, answer)| match answer {
             Some(Ok(answer)) => format!("{}: {}", node.place, say(answer)),
@@ -271,13 +273,18 @@ impl Quorum {
         let text = format!("{need} of {all} servers must agree and did not: {}", each.join("; "));
         let errors = answers.iter().flatten().filter_map(|answer| answer.as_ref().err());
         let for_good: Vec<ErrorKind> =
-            errors.filter(|e| !e.is_retryable()).map(Error::kind).collect();
+            errors.filter(|e| !e.is_passing()).map(Error::kind).collect();
         let kind = match for_good.first() {
             Some(kind) if for_good.len() > all - need => *kind,
             _ => ErrorKind::NoQuorum,
         };
         Error::new(kind, text)
     }
+}
+
+/// Whether a node has taken it, with too few replicas: no vote, but something to take back.
+fn is_not_durable<T>(answer: &Option<Result<T>>) -> bool {
+    matches!(answer, Some(Err(e)) if e.is_not_durable())
 }
 
 impl Store for Quorum {
@@ -287,6 +294,12 @@ impl Store for Quorum {
 
     fn place(&self) -> String {
         format!("a majority of {} servers", self.nodes.len())
+    }
+
+    /// As strict as the strictest: each node decides by itself whether it has given its vote.
+    fn durability(&self) -> Durability {
+        let asked = self.nodes.iter().map(|node| node.store.durability());
+        asked.max_by_key(|asked| *asked != Durability::Primary).unwrap_or_default()
     }
 
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Attempt>> {

@@ -67,7 +67,7 @@ impl Node {
 
     /// Takes note of whether it answered.
     fn heard<T>(&self, answer: &Result<T>) {
-        let away = matches!(answer, Err(e) if e.is_retryable());
+        let away = matches!(answer, Err(e) if e.is_passing());
         self.away.store(away, Ordering::Relaxed);
     }
 
@@ -147,7 +147,7 @@ impl Node {
                 node.heard(&answer);
                 match answer {
                     Ok(Attempt::Busy { .. }) => {}
-                    Err(e) if e.is_retryable() && !failed => failed = true,
+                    Err(e) if e.is_passing() && !failed => failed = true,
                     _ => return,
                 }
                 pause *= 2;

@@ -46,9 +46,12 @@ impl Script {
 }
 
 /// A script with its keys and arguments.
+#[derive(Clone)]
 pub(crate) struct Call {
     script: &'static Script,
     command: Cmd,
+    /// What it takes counts only when replicas have acknowledged it.
+    acknowledged: bool,
 }
 
 impl Call {
@@ -58,13 +61,23 @@ impl Call {
         // Sized once: a call costs two allocations here, however many arguments it has.
         let mut command = Cmd::with_capacity(3 + keys + args, 7 + sha.len() + 4 + bytes);
         command.arg("EVALSHA").arg(sha).arg(keys);
-        Call { script, command }
+        Call { script, command, acknowledged: false }
     }
 
     /// The same call with one more key or argument.
     pub(crate) fn arg(mut self, value: impl ToRedisArgs) -> Call {
         self.command.arg(value);
         self
+    }
+
+    /// The same call, which takes a hold that counts only when as many replicas have it as the server's node asks for.
+    pub(crate) fn acknowledged(mut self) -> Call {
+        self.acknowledged = true;
+        self
+    }
+
+    pub(crate) fn is_acknowledged(&self) -> bool {
+        self.acknowledged
     }
 
     /// The same call, with releases called out this way. A copy if that is not the classic one: those who build calls need
@@ -82,7 +95,7 @@ impl Call {
                 command.arg(arg);
             }
         }
-        Call { script, command }
+        Call { script, command, acknowledged: self.acknowledged }
     }
 
     /// Runs it, at most once. Not knowing a script is found out before anything runs, so sending it again with its
@@ -152,7 +165,48 @@ impl Call {
     }
 }
 
-fn is_unknown_script(reply: &Value) -> bool {
+/// Calls for one write, and which of the replies is which call's.
+#[derive(Default)]
+pub(crate) struct Bundle {
+    commands: redis::Pipeline,
+    count: usize,
+    places: Vec<usize>,
+    loads: Vec<(&'static Script, usize)>,
+}
+
+impl Bundle {
+    /// Adds a call; with its script if the server does not know it.
+    pub(crate) fn add(&mut self, call: &Call, asking: bool, load: bool) {
+        if load && !self.loads.iter().any(|(known, _)| std::ptr::eq(*known, call.script)) {
+            self.loads.push((call.script, self.count));
+            self.commands.cmd("SCRIPT").arg("LOAD").arg(call.script.code);
+            self.count += 1;
+        }
+        if asking {
+            self.commands.cmd("ASKING");
+            self.count += 1;
+        }
+        self.commands.add_command(call.command.clone());
+        self.places.push(self.count);
+        self.count += 1;
+    }
+
+    /// Sends them; each gets its reply, which may be a refusal.
+    pub(crate) async fn send(self, line: &mut Line) -> Result<Vec<Value>> {
+        let mut replies = line.send_all(&self.commands, self.count).await?;
+        let mut take = |at: usize| replies.get_mut(at).map(std::mem::take).unwrap_or_default();
+        let is_refused = |loaded: &Value| matches!(loaded, Value::ServerError(_));
+        let refused = self.loads.iter().map(|(_, at)| take(*at)).find(is_refused);
+        let reply = |at| match (take(at), &refused) {
+            // A refused SCRIPT LOAD says more than the NOSCRIPT that follows from it.
+            (reply, Some(refused)) if is_unknown_script(&reply) => refused.clone(),
+            (reply, _) => reply,
+        };
+        Ok(self.places.into_iter().map(reply).collect())
+    }
+}
+
+pub(super) fn is_unknown_script(reply: &Value) -> bool {
     matches!(reply, Value::ServerError(e) if e.kind() == Some(ServerErrorKind::NoScript))
 }
 

@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 
 use super::refusal;
 use super::target::Target;
+use crate::durability::Durability;
 use crate::env::{BoxFuture, Env};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, Observer, Subject};
@@ -132,6 +133,7 @@ pub(crate) struct Dial {
     pub(crate) env: Arc<dyn Env>,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) reply_timeout: Duration,
+    pub(crate) durability: Durability,
 }
 
 impl Dial {

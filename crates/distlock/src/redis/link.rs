@@ -67,13 +67,13 @@ impl Links {
         &self.dial.target
     }
 
+    pub(crate) fn dial(&self) -> &Dial {
+        &self.dial
+    }
+
     /// The server, in words for people.
     pub(crate) fn place(&self) -> String {
         self.dial.target.to_string()
-    }
-
-    pub(crate) fn dial(&self) -> &Dial {
-        &self.dial
     }
 
     /// Nobody is to use this server any more: its connections end now, and no new ones are made.
@@ -194,7 +194,7 @@ impl fmt::Debug for Links {
     }
 }
 
-fn current() -> Result<Id> {
+pub(super) fn current() -> Result<Id> {
     match Handle::try_current() {
         Ok(here) => Ok(here.id()),
         Err(_) => Err(Error::new(ErrorKind::Unavailable, "not called from within a tokio runtime")),

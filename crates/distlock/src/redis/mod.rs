@@ -7,6 +7,7 @@ mod acl;
 mod call;
 mod connect;
 mod doctor;
+mod durable;
 mod exclusive;
 mod fair;
 mod fenced;
@@ -46,6 +47,7 @@ use self::node::Node;
 use self::topology::Topology;
 use crate::config;
 use crate::doctor::{Examine, Finding};
+use crate::durability::Durability;
 use crate::env::{BoxFuture, Env};
 use crate::error::Result;
 use crate::observe::Observer;
@@ -56,6 +58,7 @@ use crate::store::{
 /// Locks on one Redis server, on a cluster of them, or on the primary of several. Dropping it closes all its connections.
 pub(crate) struct RedisStore {
     topology: Topology,
+    durability: Durability,
 }
 
 /// What a store needs of its surroundings.
@@ -65,12 +68,13 @@ pub(crate) struct Surroundings {
     pub(crate) connector: Arc<dyn Connector>,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) reply_timeout: Duration,
+    pub(crate) durability: Durability,
 }
 
 impl Surroundings {
     fn dial(self, target: Target) -> Dial {
-        let Surroundings { env, connector, observer, reply_timeout } = self;
-        Dial { target, connector, env, observer, reply_timeout }
+        let Surroundings { env, connector, observer, reply_timeout, durability } = self;
+        Dial { target, connector, env, observer, reply_timeout, durability }
     }
 }
 
@@ -100,11 +104,12 @@ impl RedisStore {
         surroundings: Surroundings,
         lazy: bool,
     ) -> Result<Arc<RedisStore>> {
+        let durability = surroundings.durability;
         let node = Node::single(surroundings.dial(target));
         if !lazy {
             node.links.warm_up(config::COMMAND_TIMEOUT).await?;
         }
-        Ok(Arc::new(RedisStore { topology: Topology::Single(Box::new(node)) }))
+        RedisStore::over(Topology::Single(Box::new(node)), durability, lazy).await
     }
 
     async fn connect_fleet(
@@ -112,12 +117,32 @@ impl RedisStore {
         surroundings: Surroundings,
         lazy: bool,
     ) -> Result<Arc<RedisStore>> {
+        let durability = surroundings.durability;
         let dial = surroundings.dial(source.any());
         let fleet = topology::Fleet::new(source, dial);
         if !lazy {
             fleet.ready().await?;
         }
-        Ok(Arc::new(RedisStore { topology: Topology::Fleet(fleet) }))
+        RedisStore::over(Topology::Fleet(fleet), durability, lazy).await
+    }
+
+    async fn over(
+        topology: Topology,
+        durability: Durability,
+        lazy: bool,
+    ) -> Result<Arc<RedisStore>> {
+        if !lazy && durability != Durability::Primary {
+            topology.probe_acks().await?;
+        }
+        Ok(Arc::new(RedisStore { topology, durability }))
+    }
+
+    /// A step that takes a hold: where acquisitions must be acknowledged, this one must.
+    fn taking(&self, call: Call) -> Call {
+        match self.durability {
+            Durability::Primary => call,
+            Durability::Acks(_) => call.acknowledged(),
+        }
     }
 
     /// Runs a step about `name`, which must be one that can be used here.
@@ -145,6 +170,14 @@ impl Store for RedisStore {
         self.topology.share(name)
     }
 
+    fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    fn term(&self) -> u64 {
+        self.topology.term()
+    }
+
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Attempt>> {
         Box::pin(async move {
             let (call, decode): (Call, Decode<Attempt>) = match claim.what {
@@ -157,6 +190,11 @@ impl Store for RedisStore {
                 What::Permits { .. } => (permits::acquire(claim), permits::acquired),
                 What::LeasedPermits { .. } => (leased::acquire(claim), leased::acquired),
                 What::LatchOpen => (latch::acquire(claim), latch::acquired),
+            };
+            // What passes on in this process is not acknowledged anew, see `pass_on` of the engine; an open latch is nobody's.
+            let call = match claim.heir_of.is_none() && claim.what != What::LatchOpen {
+                true => self.taking(call),
+                false => call,
             };
             decode(self.run(claim.what, &claim.name, call).await?)
         })
@@ -198,6 +236,7 @@ impl Store for RedisStore {
             let call = multi::acquire(claims).filter(|_| self.topology.together(claims));
             match (call, claims.first()) {
                 (Some(call), Some(first)) => {
+                    let call = self.taking(call);
                     let reply = self.run(first.what, &first.name, call).await?;
                     multi::acquired(claims, reply)
                 }

@@ -14,6 +14,7 @@ pub use listen::{Listener, Topic};
 use std::fmt::Debug;
 
 use crate::doctor::{Examine, Finding, Level};
+use crate::durability::Durability;
 use crate::env::BoxFuture;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -46,6 +47,19 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// in one call should share it, because all of a call's answers come when the last one does.
     fn share(&self, name: &str) -> usize {
         let _ = name;
+        0
+    }
+
+    /// When an acquisition counts here. A store that says [`Durability::Acks`] answers `Acquired` only when so many replicas have
+    /// it, and [`NotDurable`](crate::ErrorKind::NotDurable) if it was acquired but too few have; the engine then releases it. What
+    /// passes on (`claim.heir_of`) needs no acknowledgement.
+    fn durability(&self) -> Durability {
+        Durability::Primary
+    }
+
+    /// A number that changes when another server has taken over what one kept: it may not know of every hold, so whoever
+    /// believes in one asks about it then, and does not wait for the next renewal.
+    fn term(&self) -> u64 {
         0
     }
 

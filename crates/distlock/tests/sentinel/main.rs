@@ -2,6 +2,9 @@
 #![cfg(feature = "sentinel")]
 
 mod connecting;
+mod failing;
+mod strikes;
+mod two_primaries;
 
 use std::time::Duration;
 

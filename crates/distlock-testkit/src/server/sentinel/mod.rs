@@ -109,7 +109,7 @@ impl SentinelSet {
     /// # Panics
     /// When there is none.
     pub async fn replica(&self) -> Arc<Server> {
-        for server in &self.servers {
+        for server in self.servers.iter().filter(|server| !server.is_stopped()) {
             if server.info_field("master_link_status").await.as_deref() == Some("up") {
                 return server.clone();
             }
@@ -144,8 +144,8 @@ impl SentinelSet {
         until("the replicas have what the primary has", caught_up).await;
     }
 
-    /// `SENTINEL FAILOVER`: a replica takes the primary's place, and the primary becomes its replica. Returns the new primary
-    /// when all sentinels name it, and the old one follows it.
+    /// `SENTINEL FAILOVER`: a replica takes the primary's place. Returns the new primary when all sentinels name it; the old one
+    /// goes on as if nothing had happened until they make it a replica ([`follows`](SentinelSet::follows)).
     ///
     /// # Panics
     /// When that does not come about.
@@ -161,13 +161,7 @@ impl SentinelSet {
             false
         };
         until("a sentinel begins", begun).await;
-        let new = self.replaced(&old).await;
-        let follows = async || {
-            let role = old.try_cli(&["ROLE"]).await;
-            role.is_ok_and(|role| format!("{role:?}").contains("slave"))
-        };
-        until("the old primary is a replica", follows).await;
-        new
+        self.replaced(&old).await
     }
 
     /// Waits until all sentinels that answer name another primary than `old`, and it says that it is one.
@@ -193,6 +187,14 @@ impl SentinelSet {
         found.expect("a server of this set")
     }
 
+    /// Waits until a server that was the primary follows the new one: sentinels let it be for ten seconds.
+    ///
+    /// # Panics
+    /// When that does not come about.
+    pub async fn follows(&self, old: &Server) {
+        until("the old primary follows", async || !old.is_primary().await).await;
+    }
+
     /// Waits until no server that answers has a key or a channel with `prefix` in its name.
     ///
     /// # Panics
@@ -210,6 +212,9 @@ impl Server {
 
     /// The port of the server that this sentinel names; `None` if it does not answer.
     async fn names(&self) -> Option<u16> {
+        if self.is_stopped() {
+            return None;
+        }
         let asked = self.try_cli(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME]).await;
         named(asked)
     }

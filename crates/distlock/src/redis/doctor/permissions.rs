@@ -7,6 +7,7 @@ use redis::{Cmd, Value};
 use super::chart::{Chart, LACKS, Refused, Told, Unknown};
 use super::visit::{Line, text, why};
 use crate::doctor::{Examine, Finding, Level};
+use crate::durability::Durability;
 use crate::redis::acl::{Channels, NEEDS, Needs};
 use crate::redis::pubsub::Way;
 use crate::redis::refusal;
@@ -18,6 +19,7 @@ const NAMES: usize = 1000;
 
 /// What is tried outside of scripts; the answer does not matter.
 const PLAIN: [&[&str]; 1] = [&["PING"]];
+const PLAIN_WITH_ACKS: [&[&str]; 1] = [&["WAIT", "0", "0"]];
 const PLAIN_IN_CLUSTERS: [&[&str]; 3] = [&["CLUSTER", "SLOTS"], &["CLUSTER", "INFO"], &["ASKING"]];
 
 /// A name that nobody uses.
@@ -33,12 +35,15 @@ pub(super) async fn tried(
     chart: &Chart,
 ) -> Told<Refused> {
     let mut refused = Refused::default();
-    let plain = PLAIN_IN_CLUSTERS.iter().filter(|_| chart.cluster);
-    for words in PLAIN.iter().chain(plain) {
+    let acks = chart.somebody.dial.durability != Durability::Primary;
+    let in_cluster = PLAIN_IN_CLUSTERS.iter().filter(|_| chart.cluster);
+    let with_acks = PLAIN_WITH_ACKS.iter().filter(|_| acks);
+    for words in PLAIN.iter().chain(in_cluster).chain(with_acks) {
         if let Err(no) = line.try_it(&command(words)).await?
             && refusal::lacks(&no).is_some()
         {
-            refused.names.insert(format!("+{}", words.join("|").to_lowercase()));
+            let name: Vec<&str> = words.iter().copied().filter(|word| *word != "0").collect();
+            refused.names.insert(format!("+{}", name.join("|").to_lowercase()));
         }
     }
     let sha = match line.try_it(&command(&["SCRIPT", "LOAD", PROBE])).await? {
@@ -153,7 +158,8 @@ pub(super) fn acl(chart: &Chart, what: &Examine) -> Vec<Finding> {
     }
     let mut lacks: Vec<(String, Vec<&str>)> = Vec::new();
     for needs in wanted(what) {
-        let rules = needs.rules(&what.prefix, channels, chart.cluster);
+        let mut rules = needs.rules(&what.prefix, channels, chart.cluster);
+        rules.push("+wait".to_owned()); // not tried unless it is needed
         let missing: Vec<&str> =
             rules.iter().filter_map(|rule| names.get(rule)).map(String::as_str).collect();
         if missing.is_empty() {

@@ -2,6 +2,7 @@
 
 use super::chart::Chart;
 use crate::doctor::{Finding, Level};
+use crate::durability::Durability;
 use crate::redis::topology::{Part, Somebody};
 
 /// A replica that has not been heard of for so many seconds is behind.
@@ -19,7 +20,16 @@ pub(super) fn replicas(chart: &Chart) -> Vec<Finding> {
         Err(why) => return vec![chart.unknown(SUBJECT, &why)],
     };
     let mut findings = Vec::new();
-    if count == 0 {
+    if let Durability::Acks(acks) = chart.somebody.dial.durability
+        && count < u64::from(acks)
+    {
+        let says = format!("{count} connected, but Durability::Acks({acks}) wants {acks}");
+        let finding = chart.finding(Level::Fault, SUBJECT, says);
+        let finding =
+            finding.means("No lock can be taken: each acquisition is rolled back (NotDurable).");
+        findings
+            .push(finding.change("Bring the replicas back, or ask for fewer acknowledgements."));
+    } else if count == 0 {
         // By itself it may be meant so; of several, one that has nobody is the one that will be missed.
         let alone = chart.somebody.part == Part::Single;
         let level = if alone { Level::Note } else { Level::Warning };

@@ -18,6 +18,8 @@ if not left then
 end
 if left < tonumber(ARGV[2]) then
   if redis.call('hexists', KEYS[2], ARGV[1]) == 1 then
+    -- Written again: what was answered before may not have reached the replicas, and they are asked for what is written here.
+    redis.call('hset', KEYS[2], ARGV[1], ARGV[2])
     return nil
   end
   return 922337203685477
@@ -29,5 +31,7 @@ if redis.call('hsetnx', KEYS[2], ARGV[1], ARGV[2]) == 1 then
     redis.pcall('hdel', KEYS[2], ARGV[1])
     return taken
   end
+else
+  redis.call('hset', KEYS[2], ARGV[1], ARGV[2])
 end
 return nil

@@ -20,9 +20,8 @@ if had then
   if tonumber(ARGV[3]) > ttl then
     redis.call('pexpire', KEYS[1], ARGV[3])
   end
-  if had ~= ARGV[4] then
-    redis.call('hset', KEYS[1], field, ARGV[4])
-  end
+  -- Also if it is the same: replicas are asked for what is written here, and may not have what was written before.
+  redis.call('hset', KEYS[1], field, ARGV[4])
   return nil
 end
 if mode == 'write' then

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::server::{Reconnects, Server, claim, connect, connect_observed, eventually, owner};
+use crate::durability::Durability;
 use crate::env::{BoxFuture, System};
 use crate::redis::{Connector, Endpoint, RedisStore, Stream, Surroundings, Target};
 use crate::store::{Attempt, Store};
@@ -78,6 +79,7 @@ async fn a_server_that_repeats_the_password_does_not_get_it_into_an_error() {
         connector: Arc::new(Parrot),
         observer: Arc::new(Tracing),
         reply_timeout: Duration::from_secs(1),
+        durability: Durability::Primary,
     };
     let error = RedisStore::connect(target, surroundings, false).await.unwrap_err();
     assert!(!error.is_retryable());

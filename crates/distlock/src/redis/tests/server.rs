@@ -10,6 +10,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, FromRedisValue};
 use uuid::Uuid;
 
+use crate::durability::Durability;
 use crate::env::System;
 use crate::redis::{Net, RedisStore, Surroundings, Target};
 use crate::store::{Claim, What};
@@ -109,6 +110,7 @@ pub(super) async fn connect_observed(url: &str, seen: Arc<Reconnects>) -> Result
         connector: Arc::new(Net),
         observer: seen,
         reply_timeout: Duration::from_secs(1),
+        durability: Durability::Primary,
     };
     RedisStore::connect(target, surroundings, false).await
 }

@@ -47,6 +47,8 @@ pub(super) struct Shared {
     /// How many first surveys were begun.
     begun: AtomicU64,
     place: OnceLock<String>,
+    /// How often a primary was replaced.
+    term: AtomicU64,
     pub(super) board: Arc<Board>,
     doubt: Arc<Doubt>,
 }
@@ -61,6 +63,7 @@ impl Fleet {
             first: Mutex::default(),
             begun: AtomicU64::new(0),
             place: OnceLock::new(),
+            term: AtomicU64::new(0),
             board: Arc::default(),
             doubt: Arc::default(),
         }))
@@ -114,7 +117,7 @@ impl Fleet {
         let shared = &self.0;
         let (mut node, mut asking) = (shared.serving(slot)?, false);
         for _ in 0..HOPS {
-            let reply = match call.ask(&node.links, asking).await {
+            let reply = match node.ask(&call, asking).await {
                 Ok(reply) => reply,
                 Err(error) => {
                     shared.doubt.raise();
@@ -126,6 +129,7 @@ impl Fleet {
                     if is_doubtful(&reply) {
                         shared.doubt.raise();
                     }
+                    shared.still(&node)?;
                     return call.checked(reply);
                 }
                 Some(Redirect::Moved { slot, to }) => {
@@ -138,6 +142,24 @@ impl Fleet {
         shared.doubt.raise();
         let text = format!("the servers of the cluster do not agree who serves slot {slot}");
         Err(Error::new(ErrorKind::Unavailable, text))
+    }
+
+    /// Whether acquisitions can be acknowledged by replicas, as far as one of the servers can tell.
+    pub(crate) async fn probe_acks(&self) -> Result<()> {
+        self.ready().await?;
+        let mut answer = Ok(());
+        for node in self.0.nodes() {
+            answer = node.probe_acks().await;
+            if !matches!(&answer, Err(error) if error.is_retryable()) {
+                break;
+            }
+        }
+        answer
+    }
+
+    /// A number that changes when a primary is replaced.
+    pub(crate) fn term(&self) -> u64 {
+        self.0.term.load(Ordering::Acquire)
     }
 
     /// A number that names share if one server serves them.
@@ -183,10 +205,7 @@ impl Fleet {
             let found = list::list(&self.0.serving(0)?.links, prefix).await;
             return found.inspect_err(|_| self.0.doubt.raise());
         }
-        let nodes = {
-            let view = self.0.view.read().unwrap_or_else(PoisonError::into_inner);
-            view.as_ref().map(|view| view.nodes().to_vec()).unwrap_or_default()
-        };
+        let nodes = self.0.nodes();
         let walks = nodes.iter().map(|node| {
             let walk: crate::env::BoxFuture<'_, Result<Vec<Snapshot>>> =
                 Box::pin(list::walk(&node.links, prefix, move |names| async move {
@@ -254,6 +273,12 @@ impl Shared {
         self.way.get().copied().unwrap_or(Way::Classic)
     }
 
+    /// The primaries.
+    fn nodes(&self) -> Vec<Arc<Node>> {
+        let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
+        view.as_ref().map(|view| view.nodes().to_vec()).unwrap_or_default()
+    }
+
     fn serving(&self, slot: u16) -> Result<Arc<Node>> {
         let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
         let node = view.as_ref().and_then(|view| view.serving(slot));
@@ -261,6 +286,15 @@ impl Shared {
             self.doubt.raise();
             self.source.nobody(slot)
         })
+    }
+
+    /// Refuses the answer of a server that has been replaced since it was asked: it believes in itself, and others do not.
+    fn still(&self, node: &Arc<Node>) -> Result<()> {
+        if !self.source.has_one() || self.serving(0).is_ok_and(|now| Arc::ptr_eq(&now, node)) {
+            return Ok(());
+        }
+        let text = "another server took its place meanwhile: the step may or may not have happened";
+        Err(Error::new(ErrorKind::Indeterminate, text))
     }
 
     fn moved(&self, slot: u16, to: Address) -> Result<Arc<Node>> {
@@ -301,7 +335,10 @@ impl Shared {
         self.board.place(|slot| self.serving(slot).ok());
         if self.source.has_one() {
             // Whatever is still on its way there would be done by one that is not the primary any more.
-            gone.iter().for_each(|node| node.links.close());
+            gone.iter().for_each(|node| node.close());
+        }
+        if !gone.is_empty() {
+            self.term.fetch_add(1, Ordering::Release);
         }
         drop(gone);
         Ok(changed)

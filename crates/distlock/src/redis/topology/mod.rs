@@ -47,9 +47,17 @@ impl Topology {
     /// Runs a step on what stands under `name`.
     pub(crate) async fn run(&self, name: &str, call: Call) -> Result<Value> {
         match self {
-            Topology::Single(node) => call.run(&node.links).await,
+            Topology::Single(node) => node.run(&call).await,
             // In a box: what it may take to find the server must not make every step on a single one bigger.
             Topology::Fleet(fleet) => Box::pin(fleet.run(name, call)).await,
+        }
+    }
+
+    /// Whether acquisitions can be acknowledged by replicas, as far as one of the servers can tell.
+    pub(crate) async fn probe_acks(&self) -> Result<()> {
+        match self {
+            Topology::Single(node) => node.probe_acks().await,
+            Topology::Fleet(fleet) => fleet.probe_acks().await,
         }
     }
 
@@ -82,6 +90,14 @@ impl Topology {
         match self {
             Topology::Single(_) => 0,
             Topology::Fleet(fleet) => fleet.share(name),
+        }
+    }
+
+    /// A number that changes when a primary is replaced.
+    pub(crate) fn term(&self) -> u64 {
+        match self {
+            Topology::Single(_) => 0,
+            Topology::Fleet(fleet) => fleet.term(),
         }
     }
 

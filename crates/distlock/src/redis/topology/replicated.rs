@@ -3,12 +3,12 @@
 //! For set-ups in which somebody else chooses the primary, as those for rent do: `redis+replicated://host1,host2,host3/db`.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
 use super::map::{Address, Map};
-use super::role::{Role, role, server};
+use super::role::{Regulars, Role, role, server};
 use super::several::{Several, config, host, listed};
 use super::source::Known;
 use super::survey::Answer;
@@ -22,8 +22,7 @@ use crate::redis::target::Target;
 #[derive(Debug)]
 pub(crate) struct Replicated {
     pub(crate) targets: Vec<Target>,
-    /// Their connections are kept from one look to the next.
-    nodes: OnceLock<Vec<Arc<Node>>>,
+    regulars: Regulars,
 }
 
 /// One that says it is the primary.
@@ -38,18 +37,17 @@ impl Replicated {
         let url = Several::split(url, "replicated")?;
         let servers = url.hosts().map(|host| url.target(host, url.path));
         let targets = servers.collect::<Result<Vec<Target>>>();
-        Some(targets.map(|targets| Replicated { targets, nodes: OnceLock::new() }))
+        Some(targets.map(|targets| Replicated { targets, regulars: Regulars::default() }))
     }
 
     /// Finds the primary. All are asked at once; when one says that it is, the others get a moment to say so too.
     pub(crate) async fn survey(&self, dial: &Dial, known: &Known) -> Result<Answer> {
-        let make = |target: &Target| Arc::new(Node::single(dial.to(target.clone())));
-        let nodes = self.nodes.get_or_init(|| self.targets.iter().map(make).collect());
+        let nodes = self.regulars.at(self.targets.clone(), dial, known);
         let mut asked = JoinSet::new();
         for node in nodes {
             let target = node.links.target().clone();
             // Where there are connections in use, those are asked: what does not answer there is of no use.
-            let in_use: Vec<Arc<Node>> = known.nodes.iter().chain([node]).cloned().collect();
+            let in_use: Vec<Arc<Node>> = known.nodes.iter().cloned().chain([node]).collect();
             let node = server(target.clone(), dial, &in_use);
             asked.spawn(async move { (target, role(&node).await) });
         }

@@ -1,11 +1,12 @@
 //! What a server says that it is, and finding the one that says it is the primary.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use redis::Value;
 
 use super::map::Address;
 use super::several;
+use super::source::Known;
 use crate::error::{Error, ErrorKind, Result};
 use crate::redis::connect::Dial;
 use crate::redis::node::Node;
@@ -62,6 +63,26 @@ pub(crate) async fn role(server: &Node) -> Result<Role> {
 pub(crate) fn server(target: Target, dial: &Dial, in_use: &[Arc<Node>]) -> Arc<Node> {
     let known = in_use.iter().find(|node| *node.links.target() == target);
     known.cloned().unwrap_or_else(|| Arc::new(Node::single(dial.to(target))))
+}
+
+/// Servers that are asked again and again, with connections that are kept from one look to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Regulars(Mutex<Vec<Arc<Node>>>);
+
+impl Regulars {
+    /// The servers at these targets; others are forgotten.
+    ///
+    /// While nothing is known yet, none is kept: whoever asks first does so on a runtime of its own, and connections there
+    /// would be of no use to those who look later.
+    pub(crate) fn at(&self, targets: Vec<Target>, dial: &Dial, known: &Known) -> Vec<Arc<Node>> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let nodes: Vec<Arc<Node>> =
+            targets.into_iter().map(|target| server(target, dial, &kept)).collect();
+        if !known.nodes.is_empty() {
+            kept.clone_from(&nodes);
+        }
+        nodes
+    }
 }
 
 /// Asks the server at `named` whether it is the primary. If it has become a replica, the one that it follows now is asked

@@ -3,17 +3,17 @@
 //! A sentinel that was cut off goes on naming the old primary, which goes on believing it is one. So answers are ordered by
 //! the count of changes they know of, and the server that is named must agree.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redis::{Pipeline, Value};
 
 use super::map::{Address, Map};
-use super::role::{confirmed, server, text};
+use super::role::{Regulars, confirmed, text};
 use super::sentinels::Sentinels;
 use super::several;
 use super::source::Known;
 use super::survey::Answer;
-use super::turns::{in_turn, none};
+use super::turns::{PATIENCE, in_turn, none};
 use crate::env::BoxFuture;
 use crate::error::{Error, ErrorKind, Result};
 use crate::redis::connect::Dial;
@@ -28,8 +28,9 @@ const MOST: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Watched {
     pub(crate) url: Arc<Sentinels>,
-    /// Those of the URL, and others that they know of. Their connections are kept from one look to the next.
-    known: Mutex<Vec<Arc<Node>>>,
+    /// Sentinels that those of the URL know of.
+    others: Mutex<Vec<Target>>,
+    regulars: Regulars,
 }
 
 /// What a sentinel says.
@@ -57,12 +58,13 @@ enum Outcome {
 
 impl Watched {
     pub(crate) fn new(url: Sentinels) -> Watched {
-        Watched { url: Arc::new(url), known: Mutex::default() }
+        Watched { url: Arc::new(url), others: Mutex::default(), regulars: Regulars::default() }
     }
 
     /// Finds the primary.
     pub(crate) async fn survey(&self, dial: &Dial, known: &Known) -> Result<Answer> {
-        let mut sentinels = self.sentinels(dial);
+        let all = self.url.targets.iter().chain(&*self.others()).cloned().collect();
+        let mut sentinels = self.regulars.at(all, dial, known);
         if !known.nodes.is_empty() {
             // One that is cut off must not be the first to be asked every time.
             super::shuffle(&*dial.env, &mut sentinels);
@@ -106,40 +108,23 @@ impl Watched {
         Err(none(&what, troubles))
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Node>>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn sentinels(&self, dial: &Dial) -> Vec<Arc<Node>> {
-        let mut known = self.known();
-        if known.is_empty() {
-            let given = self.url.targets.iter().cloned();
-            known.extend(given.map(|target| Arc::new(Node::single(dial.to(target)))));
-        }
-        known.clone()
+    fn others(&self) -> MutexGuard<'_, Vec<Target>> {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes over what a sentinel has said.
     fn learn(&self, said: Said, primary: Address) -> Answer {
-        let mut known = self.known();
-        if let Some(first) = known.first().cloned() {
-            let dial = first.links.dial();
-            let others = said.sentinels.iter().map(|at| self.url.sentinel(at));
-            let others: Vec<Target> =
-                others.filter(|target| !self.url.targets.contains(target)).take(MOST).collect();
-            let mut all = known[..self.url.targets.len().min(known.len())].to_vec();
-            // The one that answered does not name itself, so whoever is remembered stays until there are too many.
-            all.extend(others.into_iter().map(|target| server(target, dial, &known)));
-            for node in known.iter() {
-                if all.len() >= self.url.targets.len() + MOST {
-                    break;
-                }
-                if !all.iter().any(|other| other.links.target() == node.links.target()) {
-                    all.push(node.clone());
-                }
+        let mut others = self.others();
+        let named = said.sentinels.iter().map(|at| self.url.sentinel(at));
+        // The one that says so does not name itself, so whoever is known stays known, unless there are too many.
+        let mut now: Vec<Target> = named.chain(others.drain(..)).collect();
+        now.retain(|target| !self.url.targets.contains(target));
+        for target in now {
+            if others.len() < MOST && !others.contains(&target) {
+                others.push(target);
             }
-            *known = all;
         }
+        drop(others);
         let others = said.replicas.into_iter().chain([said.named]);
         let map = Map::of_one(primary, others.collect());
         Answer { map, epoch: said.epoch, sharded: false }
@@ -154,14 +139,30 @@ async fn ask(
     epoch: u64,
 ) -> Result<Outcome> {
     let place = sentinel.links.place();
-    let said = match ask_at(&sentinel, &url.name).await.map_err(|error| explained(error, &place))? {
-        None => return Ok(Outcome::Unknown(place)),
-        Some(said) if said.epoch < epoch => return Ok(Outcome::Old(said)),
-        Some(said) => said,
-    };
-    match confirmed(said.named.clone(), &url.server, &dial, &in_use).await {
-        Ok(primary) => Ok(Outcome::Confirmed(said, primary)),
-        Err(error) => Ok(Outcome::Refuted(error)),
+    loop {
+        let said = ask_at(&sentinel, &url.name).await.map_err(|error| explained(error, &place))?;
+        let said = match said {
+            None => return Ok(Outcome::Unknown(place)),
+            Some(said) if said.epoch < epoch => return Ok(Outcome::Old(said)),
+            Some(said) => said,
+        };
+        let changed = async {
+            loop {
+                dial.env.sleep_until(dial.env.now().after(PATIENCE)).await;
+                match ask_at(&sentinel, &url.name).await {
+                    Ok(Some(now)) if now.named == said.named => {}
+                    _ => return,
+                }
+            }
+        };
+        // A frozen server does not answer, and the sentinels find out why while it is waited for.
+        return Ok(tokio::select! {
+            confirmed = confirmed(said.named.clone(), &url.server, &dial, &in_use) => match confirmed {
+                Ok(primary) => Outcome::Confirmed(said, primary),
+                Err(error) => Outcome::Refuted(error),
+            },
+            () = changed => continue,
+        });
     }
 }
 

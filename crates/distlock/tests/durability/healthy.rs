@@ -1,0 +1,77 @@
+//! With replicas that follow.
+
+use distlock::{Locks, RedLock};
+use distlock_testkit::{Flavor, Replicas, Server};
+
+use crate::kinds::KINDS;
+use crate::{LONG, ms, with_acks};
+
+/// What a server has, but for times: a replica counts them itself.
+async fn digest(server: &Server) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for key in server.keys("*").await {
+        let dump: Vec<u8> = server.ask(&["DUMP", &key]).await;
+        all.push((key, format!("{dump:?}")));
+    }
+    all
+}
+
+pub(crate) async fn every_kind_is_on_the_replica_when_the_call_returns(flavor: Flavor) {
+    let set = Replicas::start(flavor, 1).await;
+    let locks = with_acks(&set.primary.url(), 1).await;
+    for kind in KINDS {
+        for must in [true, false] {
+            let name = format!("{kind:?}{must}");
+            let unlock = kind.take(&locks, &name, must).await.unwrap().expect("free");
+            // Read there first: asking the primary would take time in which it could arrive.
+            let (there, here) = (digest(set.replica()).await, digest(&set.primary).await);
+            assert!(here.iter().any(|(key, _)| key.contains(&name)), "{name}: {here:?}");
+            assert_eq!(there, here, "{name}");
+            unlock.await.unwrap();
+        }
+    }
+}
+
+pub(crate) async fn only_acquisitions_wait_for_replicas(flavor: Flavor) {
+    let set = Replicas::start(flavor, 1).await;
+    let locks = with_acks(&set.primary.url(), 1).await;
+    let other = with_acks(&set.primary.url(), 1).await;
+    drop(other.mutex("warm").lock().await.unwrap());
+    set.primary.reset_stats().await;
+
+    let waits = async || set.primary.calls("wait").await;
+    let guard = locks.mutex("k").lock().await.unwrap();
+    let first = waits().await;
+    assert!(first >= 1, "an acquisition waits for replicas");
+    // Renewed, extended, looked at: nothing of that waits.
+    guard.extend(LONG * 2).await.unwrap();
+    assert!(locks.mutex("k").is_locked().await.unwrap());
+    let latch = locks.latch("done");
+    assert!(latch.init(1).await.unwrap());
+    assert_eq!(latch.count_down().await.unwrap(), 0);
+    latch.wait().await.unwrap();
+    guard.unlock().await.unwrap();
+    assert_eq!(waits().await, first, "nothing but an acquisition waits for replicas");
+
+    let again = locks.mutex("k").lock().await.unwrap();
+    assert_eq!(waits().await, first + 1, "one for each that comes alone");
+    again.unlock().await.unwrap();
+
+    // Renewals by the watchdog.
+    let builder = Locks::builder().url(set.primary.url()).watchdog(ms(300));
+    let renewed = builder.durability(distlock::Durability::Acks(1)).connect().await.unwrap();
+    let guard = renewed.mutex("renewed").lock().await.unwrap();
+    let (before, renewals) = (waits().await, set.primary.calls("pexpire").await);
+    distlock_testkit::suites::eventually("renewed", || async {
+        set.primary.calls("pexpire").await >= renewals + 3
+    })
+    .await;
+    assert_eq!(waits().await, before, "renewals do not wait for replicas");
+    assert!(!guard.is_lost());
+    guard.unlock().await.unwrap();
+
+    let majority = RedLock::new("majority", &[locks]);
+    let before = waits().await;
+    majority.lock().await.unwrap().unlock().await.unwrap();
+    assert_eq!(waits().await, before + 1, "a majority of one");
+}
