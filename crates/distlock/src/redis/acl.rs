@@ -116,6 +116,12 @@ const STEPS: &[&str] = &["evalsha", "script|load"];
 const ALIVE: &str = "ping";
 const LISTING: &[&str] = &["hexists", "hgetall", "hlen", "pttl", "scan"];
 const CLUSTER: &[&str] = &["asking", "cluster|info", "cluster|slots"];
+const SENTINELS: &[&str] = &[
+    "sentinel|get-master-addr-by-name",
+    "sentinel|master",
+    "sentinel|replicas",
+    "sentinel|sentinels",
+];
 const DOCTOR: &[&str] = &["config|get", "info", "time"];
 
 /// How releases are called out: `pubsub=` in the URL of a cluster.
@@ -178,6 +184,16 @@ impl Acl {
     pub fn new(prefix: impl Into<String>) -> Acl {
         let kinds = NEEDS.iter().map(|needs| needs.kind).collect();
         Acl { prefix: prefix.into(), kinds, channels: Channels::Classic, more: Vec::new() }
+    }
+
+    /// For sentinels: what it takes to ask them who is the primary. Servers have users of their own.
+    ///
+    /// ```
+    /// let rules = distlock::doctor::Acl::for_sentinels().rules();
+    /// assert!(rules.contains(&"+sentinel|get-master-addr-by-name".to_owned()));
+    /// ```
+    pub fn for_sentinels() -> Acl {
+        Acl::new("").kinds(&[]).and(SENTINELS)
     }
 
     /// For these kinds alone. A [`MultiLock`](crate::MultiLock) of other kinds than mutex needs those as well.

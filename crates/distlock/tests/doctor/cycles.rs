@@ -192,7 +192,7 @@ impl Cycle {
             };
             self.part(part, work).await;
         }
-        let (name, data) = (self.name("guarded"), self.name("data"));
+        let (name, data) = (self.name("{g}guarded"), self.name("{g}data"));
         let work = async {
             let read = here.rw(&name).read().lease(LEASE).await?;
             let look = distlock::store::Command::new("PTTL").key(&data);

@@ -106,6 +106,89 @@ async fn every_kind_works_with_the_least_of_permissions_on_redis62() {
     every_kind_works(Flavor::Redis62).await;
 }
 
+#[cfg(all(feature = "cluster", feature = "sentinel"))]
+mod several {
+    use distlock_testkit::{Cluster, Replicas, SentinelSet};
+
+    use super::*;
+
+    async fn everything_works(url: &str) {
+        for kind in KINDS {
+            let mut all = prefixes("app:").to_vec();
+            // Its channel's name follows another rule, so that it would be in another slot.
+            all.truncate(if kind == Kind::Latch { 1 } else { 2 });
+            for prefix in all {
+                let cycle = run(url, kind, Duration::from_millis(300), &prefix).await;
+                assert!(cycle.troubles.is_empty(), "{kind} as {prefix}: {:?}", cycle.troubles);
+            }
+        }
+    }
+
+    /// What was refused without a word, but for what a library says of itself to servers that know the command.
+    async fn refused(server: &Server) -> String {
+        let log: Vec<redis::Value> = server.ask(&["ACL", "LOG"]).await;
+        let log = log.into_iter().map(|entry| format!("{entry:?}"));
+        log.filter(|entry| !entry.contains("setinfo")).collect()
+    }
+
+    #[tokio::test]
+    async fn every_kind_works_with_the_least_of_permissions_in_a_cluster() {
+        for (flavor, ways) in [
+            (Flavor::Redis, &["auto", "classic", "both"][..]),
+            (Flavor::Valkey, &["auto"]),
+            (Flavor::Redis62, &["auto"]),
+        ] {
+            let cluster = Cluster::builder(flavor).start().await;
+            for way in ways {
+                everything_works(&cluster.least_privilege("app:", way)).await;
+            }
+            for node in cluster.nodes() {
+                assert_eq!(refused(node).await, "", "{flavor:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn every_kind_works_with_the_least_of_permissions_behind_sentinels() {
+        let set = SentinelSet::builder(Flavor::Redis).start().await;
+        everything_works(&set.least_privilege("app:")).await;
+        for server in set.servers().iter().chain(set.sentinels()) {
+            assert_eq!(refused(server).await, "");
+        }
+    }
+
+    /// With acknowledgements one more permission is needed, and missed at once.
+    #[tokio::test]
+    async fn acknowledgements_take_one_more() {
+        use distlock::Durability;
+        use distlock::doctor::Level;
+
+        let set = Replicas::start(Flavor::Redis, 1).await;
+        let builder =
+            |url: &str| Locks::builder().url(url).prefix("app:").durability(Durability::Acks(1));
+        let acl = Acl::new("app:").kinds(&[Kind::Mutex]);
+        let url = set.primary.user_with("lk", &acl.clone().rules());
+        let error = builder(&url).connect().await.unwrap_err();
+        assert!(error.to_string().contains("+wait"), "{error}");
+        let lacking = builder(&url).lazy().connect().await.unwrap().doctor().await;
+        let acl_of = |report: &distlock::doctor::Report| {
+            report.findings().iter().find(|f| f.subject == "acl").unwrap().clone()
+        };
+        assert_eq!(acl_of(&lacking).level, Level::Fault);
+        assert!(acl_of(&lacking).says.contains("mutex, spin, multi, redlock lacks +wait;"));
+
+        let url = set.primary.user_with("lk", &acl.acks().rules());
+        let locks = builder(&url).connect().await.unwrap();
+        locks.mutex("k").lock().await.unwrap().unlock().await.unwrap();
+        // More acknowledgements than there are replicas.
+        let url = set.primary.url();
+        let builder = Locks::builder().url(&url).durability(Durability::Acks(2)).lazy();
+        let report = builder.connect().await.unwrap().doctor().await;
+        let replicas = report.findings().iter().find(|f| f.subject == "replicas").unwrap();
+        assert_eq!(replicas.level, Level::Fault, "{report}");
+    }
+}
+
 /// How many users are tried at a time.
 const AT_ONCE: usize = 8;
 
