@@ -118,7 +118,7 @@ impl Store for MemoryStore {
 
     fn examine<'a>(&'a self, _: &'a Examine) -> BoxFuture<'a, Vec<Finding>> {
         let says = "locks of this process alone, and gone with it";
-        ready(vec![Finding::new(Level::Ok, "memory", "memory:", says)])
+        ready(vec![Finding::new(Level::Ok, "process", "memory:", says)])
     }
 
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Attempt>> {

@@ -229,11 +229,13 @@ async fn without(server: Rc<Server>, kind: Kind, missing: usize) -> Vec<String> 
         server.cli(&["SCRIPT", "FLUSH"]).await;
     }
     let url = server.user_with(&user, &rules);
-    // Long enough to fail where it must, short where it will run to its end.
-    let listens = rule == "+subscribe" || rule.starts_with('&');
-    let wait = Duration::from_millis(if listens { 5000 } else { 20 });
     let (mut troubles, mut wrong) = (Vec::new(), Vec::new());
     for prefix in prefixes(&prefix) {
+        // Long enough to fail where it must, short where it will run to its end.
+        let form = kind == Kind::Latch || rule.contains(":{") != prefix.contains('{');
+        let listens = rule == "+subscribe" || (rule.starts_with('&') && form);
+        let must_fail = listens && !is_quiet(kind, &rule);
+        let wait = Duration::from_millis(if must_fail { 5000 } else { 20 });
         troubles.extend(run(&url, kind, wait, &prefix).await.troubles);
     }
     if troubles.is_empty() != is_quiet(kind, &rule) {

@@ -3,7 +3,7 @@
 use distlock::doctor::{Acl, Channels, Level, Report};
 use distlock_testkit::{Cluster, Flavor, SentinelSet};
 
-use crate::report::{CANARY, bad, examine, examine_as, of, until};
+use crate::report::{CANARY, bad, examine, examine_as, of, sound, until};
 
 /// How many servers something was said of.
 fn places(report: &Report, subject: &str) -> usize {
@@ -132,4 +132,38 @@ async fn sentinels_and_their_servers_are_looked_at() {
         ("sentinels", Level::Warning),
     ];
     assert_eq!(bad(&report), expected, "{report}");
+}
+
+#[tokio::test]
+async fn two_primaries_are_one_too_many() {
+    let (one, two) = (sound(Flavor::Valkey).await, sound(Flavor::Valkey).await);
+    let url = format!("redis+replicated://:{CANARY}@{},{}", one.addr(), two.addr());
+    let report = examine(&url).await;
+    let expected = [("primaries", Level::Fault), ("replicas", Level::Warning)];
+    assert_eq!(bad(&report), expected, "{report}");
+}
+
+/// Where it cannot be made out who serves what, the servers are looked at all the same.
+#[tokio::test]
+async fn a_url_of_another_kind_is_a_finding() {
+    let server = sound(Flavor::Redis).await;
+    let addr = server.addr();
+    for url in [
+        format!("redis+cluster://:{CANARY}@{addr}"),
+        format!("redis+sentinel://:{CANARY}@{addr}/mm?sentinel_pass={CANARY}"),
+    ] {
+        let report = examine(&url).await;
+        assert_eq!(of(&report, "topology").level, Level::Fault, "{report}");
+        assert_eq!(places(&report, "round_trip"), 1, "{report}");
+        assert!(report.is_reached());
+    }
+    server.kill();
+    for url in [
+        format!("redis+cluster://:{CANARY}@{addr}"),
+        format!("redis+sentinel://:{CANARY}@{addr}/mm"),
+        format!("redis+replicated://:{CANARY}@{addr},127.0.0.1:1"),
+    ] {
+        let report = examine(&url).await;
+        assert!(!report.is_reached() && report.worst() == Level::Fault, "{report}");
+    }
 }

@@ -56,6 +56,7 @@ impl RedisStore {
             findings.extend(of_one(chart, what));
         }
         findings.extend(clock::between(&charts));
+        findings.extend(several::primaries(&charts));
         findings
     }
 }

@@ -3,6 +3,7 @@
 use super::chart::Chart;
 use crate::doctor::{Finding, Level, REACHABLE};
 use crate::error::{Error, ErrorKind};
+use crate::redis::topology::Part;
 
 /// Fewer cannot choose when one is away.
 const SENTINELS: u64 = 3;
@@ -22,6 +23,24 @@ pub(super) fn unknown(place: &str, trouble: &Error, nobody: bool) -> Finding {
     finding.change(
         "See what the servers say below; correct the URL, or set up the cluster or the sentinels.",
     )
+}
+
+/// Of servers of which one is to be the primary, who says that he is.
+pub(super) fn primaries(charts: &[Chart]) -> Option<Finding> {
+    let is_primary = |chart: &&Chart| {
+        let alone = chart.cluster || chart.is_sentinel() || chart.somebody.part == Part::Single;
+        !alone && chart.field("role").is_ok_and(|role| role == "master")
+    };
+    let all: Vec<String> = charts.iter().filter(is_primary).map(Chart::place).collect();
+    if all.len() < 2 {
+        return None;
+    }
+    let says = format!("{} say that they are the primary", all.join(" and "));
+    let finding = Finding::new(Level::Fault, "primaries", all[0].clone(), says);
+    let finding = finding.means("Each takes locks that the other does not know of: two get in.");
+    Some(finding.change(
+        "Make all but one a replica (REPLICAOF), and set min-replicas-to-write, so that one who is cut off stops.",
+    ))
 }
 
 pub(super) fn cluster(chart: &Chart) -> Vec<Finding> {
