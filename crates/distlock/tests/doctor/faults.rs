@@ -7,8 +7,11 @@ use distlock_testkit::{Flavor, Server};
 
 use crate::report::{CANARY, bad, examine, examine_as, of, replica_of, sound, until};
 
-/// Settings that are wrong, as they are, and what is to be found.
-const PLANTS: [(&[(&str, &str)], &str, Level); 10] = [
+/// Settings, what is to be found, and how bad it is.
+type Plant = (&'static [(&'static str, &'static str)], &'static str, Level);
+
+/// Settings that are wrong.
+const PLANTS: [Plant; 10] = [
     (&[("maxmemory", "100mb"), ("maxmemory-policy", "allkeys-lru")], "eviction", Level::Fault),
     (&[("maxmemory", "100mb"), ("maxmemory-policy", "volatile-ttl")], "eviction", Level::Fault),
     (&[("maxmemory-policy", "allkeys-random")], "eviction", Level::Warning),

@@ -65,6 +65,19 @@ async fn cluster(flavor: Flavor) {
     assert_eq!(acl.place, primary.addr().to_string());
     assert!(acl.says.contains("+asking") && acl.says.contains("+hset"), "{acl}");
 
+    // One who cannot ask for sharded channels would not be heard by those who can.
+    if flavor != Flavor::Redis62 {
+        let deaf: Vec<String> = Acl::new("app:").cluster(Channels::Classic).doctor().rules();
+        for node in cluster.nodes() {
+            node.user_with("lk", &deaf);
+        }
+        let report = examine_as(&by_user, "app:").await;
+        assert_eq!(bad(&report), [("channels", Level::Fault)], "{report}");
+        let said = by_user.replace("pubsub=auto", "pubsub=classic");
+        let report = examine_as(&said, "app:").await;
+        assert_eq!(bad(&report), [], "{report}");
+    }
+
     // A replica that dies: it is missed, and so is its primary's.
     replica.kill();
     until("its primary notices", async || {

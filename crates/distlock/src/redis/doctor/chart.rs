@@ -29,6 +29,8 @@ pub(super) struct Chart {
     pub(super) somebody: Somebody,
     pub(super) cluster: bool,
     pub(super) way: Way,
+    /// Whether the way was found out, and not said.
+    pub(super) auto: bool,
     /// What `INFO` says.
     pub(super) info: Told<HashMap<String, String>>,
     /// What `CONFIG GET` says.

@@ -26,13 +26,13 @@ use crate::together::join_all;
 impl RedisStore {
     /// Visits everybody at once: one that hangs keeps no other waiting. Then those whom a primary knows better than the others did.
     pub(super) async fn examined(&self, what: &Examine) -> Vec<Finding> {
-        let Everybody { mut all, cluster, way, trouble } = self.topology.everybody().await;
+        let Everybody { mut all, cluster, way, auto, trouble } = self.topology.everybody().await;
         let several = all.len() > 1;
         let (mut findings, mut charts) = (Vec::new(), Vec::<Chart>::new());
         for _ in 0..2 {
             let visits = std::mem::take(&mut all).into_iter().map(|somebody| {
                 let visit: BoxFuture<'_, Result<Chart, (Somebody, Error)>> =
-                    Box::pin(visit(somebody, cluster, way, what));
+                    Box::pin(visit(somebody, cluster, (way, auto), what));
                 visit
             });
             let mut known = Vec::new();
@@ -85,6 +85,7 @@ fn of_one(chart: &Chart, what: &Examine) -> Vec<Finding> {
     // What a replica of a cluster would allow is not to be found out there.
     if !chart.cluster || chart.serves() {
         findings.extend(permissions::acl(chart, what));
+        findings.extend(permissions::way(chart));
     }
     findings.extend(several::cluster(chart));
     findings

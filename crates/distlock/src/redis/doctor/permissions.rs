@@ -20,7 +20,8 @@ const NAMES: usize = 1000;
 /// What is tried outside of scripts; the answer does not matter.
 const PLAIN: [&[&str]; 1] = [&["PING"]];
 const PLAIN_WITH_ACKS: [&[&str]; 1] = [&["WAIT", "0", "0"]];
-const PLAIN_IN_CLUSTERS: [&[&str]; 3] = [&["CLUSTER", "SLOTS"], &["CLUSTER", "INFO"], &["ASKING"]];
+const PLAIN_IN_CLUSTERS: [&[&str]; 4] =
+    [&["CLUSTER", "SLOTS"], &["CLUSTER", "INFO"], &["ASKING"], &["PUBSUB", "SHARDNUMSUB"]];
 
 /// A name that nobody uses.
 pub(super) fn unused(what: &Examine, chart: &Chart) -> String {
@@ -196,6 +197,23 @@ pub(super) fn acl(chart: &Chart, what: &Examine) -> Vec<Finding> {
     vec![finding.change(format!(
         "ACL SETUSER with the rules of `distlock doctor --acl {prefix:?}`, on every server: users are not replicated"
     ))]
+}
+
+/// Whether this user finds out that there are sharded channels. One who may not ask takes it that there are none.
+pub(super) fn way(chart: &Chart) -> Option<Finding> {
+    let refused = chart.refused.as_ref().ok()?;
+    let asked = refused.names.contains("+pubsub|shardnumsub");
+    let has_them = chart.field("redis_version").is_ok_and(|version| !version.starts_with('6'));
+    if !(chart.cluster && chart.auto && chart.way == Way::Classic && asked && has_them) {
+        return None;
+    }
+    let says = "this user lacks +pubsub|shardnumsub, so pubsub=auto takes plain channels, and the server has sharded ones";
+    let finding = chart.finding(Level::Fault, "channels", says);
+    let finding = finding.means(
+        "Others, and Redisson, call out releases on sharded channels: neither hears the other, and waiters enter only when they \
+         look again.",
+    );
+    Some(finding.change("ACL SETUSER … +pubsub|shardnumsub on every server; or say pubsub=classic in the URL, everywhere."))
 }
 
 fn word(way: Way) -> &'static str {

@@ -108,7 +108,7 @@ pub(super) fn why(refused: &ServerError) -> Unknown {
 pub(super) async fn visit(
     somebody: Somebody,
     cluster: bool,
-    way: Way,
+    (way, auto): (Way, bool),
     what: &Examine,
 ) -> std::result::Result<Chart, (Somebody, Error)> {
     let mut line = match Line::open(&somebody).await {
@@ -150,6 +150,7 @@ pub(super) async fn visit(
     let mut chart = Chart {
         cluster,
         way,
+        auto,
         info,
         settings,
         clock,

@@ -1,5 +1,6 @@
 //! Every server that has to do with the locks of one store, for those who look at each of them.
 
+use super::seeds::PubSub;
 use super::{Fleet, Source, Topology};
 use crate::redis::connect::Dial;
 use crate::redis::pubsub::Way;
@@ -33,6 +34,8 @@ pub(crate) struct Everybody {
     pub(crate) cluster: bool,
     /// How releases are called out.
     pub(crate) way: Way,
+    /// Whether that was found out, and not said.
+    pub(crate) auto: bool,
     /// Why it is not known who serves what.
     pub(crate) trouble: Option<crate::Error>,
 }
@@ -43,8 +46,8 @@ impl Topology {
         match self {
             Topology::Single(node) => {
                 let single = Somebody { dial: node.links.dial().clone(), part: Part::Single };
-                let (cluster, way) = (false, Way::Classic);
-                Everybody { all: vec![single], cluster, way, trouble: None }
+                let (cluster, auto, way) = (false, false, Way::Classic);
+                Everybody { all: vec![single], cluster, way, auto, trouble: None }
             }
             Topology::Fleet(fleet) => fleet.everybody().await,
         }
@@ -88,6 +91,7 @@ impl Fleet {
             }
         }
         let cluster = matches!(source, Source::Cluster(_));
-        Everybody { all, cluster, way, trouble }
+        let auto = matches!(source, Source::Cluster(seeds) if seeds.pubsub == PubSub::Auto);
+        Everybody { all, cluster, way, auto, trouble }
     }
 }
