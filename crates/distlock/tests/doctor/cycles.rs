@@ -10,7 +10,7 @@ use distlock::{Error, Locks, MultiLock, Result};
 const LEASE: Duration = Duration::from_secs(30);
 
 /// Longer than it takes to get in when it is one's turn.
-const LINE: Duration = Duration::from_secs(4);
+const LINE: Duration = Duration::from_secs(15);
 
 /// Two clients, as good as two processes, and names for what they do.
 pub(crate) struct Cycle {
@@ -117,6 +117,11 @@ impl Cycle {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             let mut done = first.unlock().await;
+            if done.is_err() {
+                // Nobody will get in before the lease ends.
+                waiting.iter().for_each(|one| one.abort());
+                return done;
+            }
             for one in waiting {
                 let entered = one.await.unwrap_or_else(|panic| panic!("{panic}"));
                 done = done.and(entered);

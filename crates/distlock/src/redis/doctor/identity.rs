@@ -26,6 +26,10 @@ pub(super) fn role(chart: &Chart) -> Vec<Finding> {
         (_, "slave") if single => fault("it is a replica")
             .means("It refuses every lock (READONLY), and what it shows may be old.")
             .change("Name the primary; or let somebody find it: redis+sentinel://, redis+replicated://."),
+        (_, "slave") if chart.somebody.part == Part::Primary => chart
+            .finding(Level::Warning, SUBJECT, "it is a replica, but others take it for the primary")
+            .means("Somebody else is taking over, or was meant to: until all agree, steps are refused.")
+            .change("Look again; if it stays so, look at the sentinels' or the cluster's log."),
         (_, "master") | (_, "slave") => {
             let word = if role == "master" { "a primary" } else { "a replica" };
             chart.finding(Level::Ok, SUBJECT, format!("it is {word}"))

@@ -79,7 +79,8 @@ pub(super) fn pubsub(chart: &Chart) -> Vec<Finding> {
     let finding = |(verb, heard): &(&'static str, Told<bool>)| {
         match heard {
         Ok(true) => {
-            let says = format!("a message on a channel of its own arrives ({verb})");
+            let chosen = if chart.auto { ", as pubsub=auto has it here" } else { "" };
+            let says = format!("a message on a channel of its own arrives ({verb}{chosen})");
             chart.finding(Level::Ok, SUBJECT, says)
         }
         Ok(false) => chart

@@ -10,8 +10,10 @@ use tokio::task::JoinHandle;
 
 use super::chart::{Chart, LACKS, Told, Unknown};
 use super::{listen, permissions};
+use crate::config;
 use crate::doctor::Examine;
 use crate::error::{Error, Result};
+use crate::redis::connect::Dial;
 use crate::redis::pubsub::Way;
 use crate::redis::refusal;
 use crate::redis::topology::{Part, Somebody};
@@ -42,9 +44,10 @@ pub(super) struct Line {
 
 impl Line {
     async fn open(somebody: &Somebody) -> Result<Line> {
-        let dial = &somebody.dial;
+        // More patient than locks can be: one that is slow should be told from one that is not there.
+        let patience = config::COMMAND_TIMEOUT;
+        let dial = Dial { reply_timeout: patience, ..somebody.dial.clone() };
         let (sender, pushes) = mpsc::unbounded_channel();
-        let patience = dial.reply_timeout;
         let opened = tokio::time::timeout(patience, dial.open(Some(sender))).await;
         let (connection, work) = opened.unwrap_or_else(|_| Err(dial.too_slow(patience)))?;
         Ok(Line { connection, pushes, patience, driver: tokio::spawn(work) })

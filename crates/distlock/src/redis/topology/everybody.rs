@@ -56,7 +56,7 @@ impl Topology {
 
 impl Fleet {
     async fn everybody(&self) -> Everybody {
-        let (way, trouble) = match self.ready().await {
+        let (way, trouble) = match self.look_again().await {
             Ok(way) => (way, None),
             Err(error) => (Way::Classic, Some(error)),
         };

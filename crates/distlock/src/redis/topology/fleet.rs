@@ -81,6 +81,12 @@ impl Fleet {
         self.0.known()
     }
 
+    /// Finds out who serves what now, whatever was known.
+    pub(super) async fn look_again(&self) -> Result<Way> {
+        let way = self.ready().await?;
+        self.0.renew().await.map(|_| way)
+    }
+
     /// Finds out who serves what, unless that is known. Says how releases are called out.
     pub(crate) async fn ready(&self) -> Result<Way> {
         match self.0.way.get() {
