@@ -112,16 +112,26 @@ mod several {
 
     use super::*;
 
+    /// All kinds beside each other, each under names of its own.
     async fn everything_works(url: &str) {
-        for kind in KINDS {
-            let mut all = prefixes("app:").to_vec();
-            // Its channel's name follows another rule, so that it would be in another slot.
-            all.truncate(if kind == Kind::Latch { 1 } else { 2 });
-            for prefix in all {
-                let cycle = run(url, kind, Duration::from_millis(300), &prefix).await;
-                assert!(cycle.troubles.is_empty(), "{kind} as {prefix}: {:?}", cycle.troubles);
+        let kinds = async {
+            let mut all = JoinSet::new();
+            for kind in KINDS {
+                let url = url.to_owned();
+                all.spawn_local(async move {
+                    let mut prefixes = prefixes("app:").to_vec();
+                    // Its channel's name follows another rule, so that it would be in another slot.
+                    prefixes.truncate(if kind == Kind::Latch { 1 } else { 2 });
+                    for prefix in prefixes {
+                        let prefix = format!("{prefix}{kind}:");
+                        let cycle = run(&url, kind, Duration::from_millis(300), &prefix).await;
+                        assert!(cycle.troubles.is_empty(), "{kind}: {:?}", cycle.troubles);
+                    }
+                });
             }
-        }
+            all.join_all().await;
+        };
+        LocalSet::new().run_until(kinds).await;
     }
 
     /// What was refused without a word; but for what a library says of itself to servers that know the command, and for whether there
@@ -288,20 +298,10 @@ async fn no_permission_can_be_left_out_on_redis() {
 
 #[tokio::test]
 async fn no_permission_can_be_left_out_on_valkey() {
-    LocalSet::new()
-        .run_until(each_permission_is_missed(
-            Flavor::Valkey,
-            &[Kind::Mutex, Kind::Rw, Kind::Semaphore],
-        ))
-        .await;
+    LocalSet::new().run_until(each_permission_is_missed(Flavor::Valkey, &KINDS)).await;
 }
 
 #[tokio::test]
 async fn no_permission_can_be_left_out_on_redis62() {
-    LocalSet::new()
-        .run_until(each_permission_is_missed(
-            Flavor::Redis62,
-            &[Kind::Mutex, Kind::Fair, Kind::Latch],
-        ))
-        .await;
+    LocalSet::new().run_until(each_permission_is_missed(Flavor::Redis62, &KINDS)).await;
 }
