@@ -328,6 +328,11 @@ impl Needs {
         Some(format!("~{}", self.keys.iter().find(is_it).copied().and_then(first)?))
     }
 
+    /// Whether those who wait for it subscribe.
+    pub(crate) fn listens(&self) -> bool {
+        self.listens
+    }
+
     /// Whether `name` looks like a channel of this kind.
     pub(crate) fn has_channel(&self, name: &str) -> bool {
         let channel = self.channel.map(|channel| channel("")).unwrap_or_default();

@@ -211,6 +211,23 @@ async fn missing_permissions_are_listed_for_each_kind() {
     }
 }
 
+/// One who uses some kinds is not told of what others need.
+#[tokio::test]
+async fn only_the_kinds_that_are_used_must_work() {
+    use distlock::Locks;
+    use distlock::doctor::Acl;
+    use distlock::store::Kind;
+
+    let server = sound(Flavor::Redis).await;
+    for kinds in [&[Kind::Simple, Kind::Spin][..], &[Kind::Latch], &[Kind::Mutex, Kind::Fair]] {
+        let url = server.user_with("lk", &Acl::new("app:").kinds(kinds).rules());
+        let locks = Locks::builder().url(&url).prefix("app:").connect().await.unwrap();
+        let report = locks.doctor().kinds(kinds).await;
+        assert_eq!(bad(&report), [], "{kinds:?}:\n{report}");
+        assert!(bad(&locks.doctor().await).contains(&("acl", Level::Fault)), "{kinds:?}");
+    }
+}
+
 /// One who may do nothing but locks gets no wrong answers, only fewer.
 #[tokio::test]
 async fn what_may_not_be_looked_at_is_a_note() {

@@ -3,11 +3,11 @@
 use redis::{Cmd, PushKind, Value};
 
 use super::chart::{Chart, LACKS, Told, Unknown};
-use super::permissions::unused;
+use super::permissions::{unused, wanted};
 use super::visit::{Line, why};
 use crate::doctor::{Examine, Finding, Level};
 use crate::redis::pubsub::Way;
-use crate::redis::{refusal, wire};
+use crate::redis::refusal;
 
 /// How many names are tried for one that this server of a cluster serves.
 const NAMES: usize = 1000;
@@ -41,7 +41,14 @@ async fn one(
 ) -> Told<bool> {
     let mut channel = String::new();
     for _ in 0..NAMES {
-        channel = wire::channel(&unused(what, chart)).to_string();
+        // One that this user may use: of a kind that must work.
+        let lock = unused(what, chart);
+        let Some(one) =
+            wanted(what).filter(|needs| needs.listens()).find_map(|needs| needs.names(&lock).1)
+        else {
+            return Err(Unknown("no kind that listens is looked at".to_owned()));
+        };
+        channel = one;
         match line.try_it(&command(&[join, &channel])).await? {
             Err(no) if no.code() == "MOVED" => continue,
             Err(no) => return Err(why(&no)),

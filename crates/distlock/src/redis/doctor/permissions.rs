@@ -94,7 +94,7 @@ fn names(what: &Examine, lock: &str) -> (Vec<String>, Vec<String>) {
     (keys.into_iter().collect(), channels.into_iter().collect())
 }
 
-fn wanted(what: &Examine) -> impl Iterator<Item = &'static Needs> {
+pub(super) fn wanted(what: &Examine) -> impl Iterator<Item = &'static Needs> {
     NEEDS.iter().filter(|needs| what.kinds.contains(&needs.kind))
 }
 

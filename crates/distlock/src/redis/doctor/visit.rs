@@ -13,6 +13,7 @@ use super::{listen, permissions};
 use crate::config;
 use crate::doctor::Examine;
 use crate::error::{Error, Result};
+use crate::redis::acl::Needs;
 use crate::redis::connect::Dial;
 use crate::redis::pubsub::Way;
 use crate::redis::refusal;
@@ -167,7 +168,7 @@ pub(super) async fn visit(
     // A replica of a cluster sends everybody away.
     if !chart.is_sentinel() && (!cluster || chart.serves()) {
         chart.refused = permissions::tried(&mut line, way, what, &chart).await;
-        if chart.serves() {
+        if chart.serves() && permissions::wanted(what).any(Needs::listens) {
             chart.heard = listen::heard(&mut line, way, what, &chart).await;
         }
     }
