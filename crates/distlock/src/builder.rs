@@ -50,7 +50,12 @@ impl Default for Builder {
 
 impl Builder {
     /// Where the locks are kept: `memory:`, `file:/dir`, `redis://host`, `rediss://host`, `redis+unix:///socket`,
-    /// `redis+cluster://host1,host2`.
+    /// `redis+sentinel://host1,host2/primary`, `redis+replicated://host1,host2`, `redis+cluster://host1,host2`.
+    ///
+    /// Of sentinels, name those that are likely to answer, and behind them the name that they have for the primary, and a
+    /// database if it is not 0: `redis+sentinel://user:password@s1:26379,s2/mymaster/1?sentinel_user=…&sentinel_pass=…`. User and
+    /// password before the hosts are for the servers, `sentinel_user` and `sentinel_pass` for the sentinels. Of replicated
+    /// servers, name all: one of them must say that it is the primary. With `rediss+` all of them speak TLS.
     ///
     /// Of a cluster, name any servers that answer; the others are found. `rediss+cluster://` has TLS on all of them. User,
     /// password and options are the same for all, and there is no database. `?pubsub=` says how releases are called out:
@@ -200,7 +205,8 @@ impl Builder {
             }
             _ => {
                 let text = "this URL names no store that this program was built with: use memory:, \
-                            file:/dir, redis://host, rediss://host, redis+unix:///socket or redis+cluster://host";
+                            file:/dir, redis://host, rediss://host, redis+unix:///socket, \
+                            redis+sentinel://host/primary, redis+replicated://host1,host2 or redis+cluster://host";
                 Err(Error::new(ErrorKind::Config, text))
             }
         }

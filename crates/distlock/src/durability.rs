@@ -19,8 +19,9 @@
 ///
 /// # What `Acks` costs
 /// A round trip from the server to its replicas on each acquisition, and a connection of its own for each server and runtime.
-/// Acquisitions that come at the same time share it. Releases, renewals, extensions and questions do not wait for replicas, nor
-/// does an answer that says that the lock is busy. Waiters of one process pass a lock on in memory only if the watchdog keeps it.
+/// Acquisitions that come at the same time share it; one that comes while others wait for replicas is sent when they have their
+/// answer. Releases, renewals, extensions and questions do not wait for replicas. Waiters of one process pass a lock on in memory
+/// only if the watchdog keeps it.
 ///
 /// # Too few
 /// If too few replicas say in time that they have it (half of the reply time-out: half a second unless the watchdog's timeout

@@ -278,8 +278,8 @@ impl WriteGuard {
     /// Dropping the future half-way leaves nothing held.
     ///
     /// # Errors
-    /// `Lost` if the write was not held any more; `Unavailable` or `Indeterminate` if the store did not answer in time.
-    /// Nothing is held then.
+    /// `Lost` if the write was not held any more; `Unavailable` or `Indeterminate` if the store did not answer in time;
+    /// `NotDurable` if too few replicas acknowledged the read. Nothing is held then.
     pub async fn downgrade(self) -> Result<ReadGuard> {
         let hold = &self.0.hold;
         let (tenure, lease) = (&hold.tenure, hold.tenure.lease);

@@ -16,8 +16,8 @@
 //!
 //! # The tour
 //! - [`Locks`] hands out locks by name. What serves them is decided by a URL: `memory:` (this process), `file:/dir` (this
-//!   machine), `redis://`, `rediss://`, `redis+unix://`, `redis+cluster://` (many machines, together with Java services that
-//!   use Redisson).
+//!   machine), `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://`, `redis+replicated://`, `redis+cluster://` (many
+//!   machines, together with Java services that use Redisson).
 //! - [`Mutex`] is such a lock: one owner at a time. [`lock`](Mutex::lock) must have it, [`try_lock`](Mutex::try_lock) may.
 //!   Both make an [`Acquire`]: set `.wait`, `.lease`, `.owner`, then `.await` it or call `.blocking()`.
 //! - Its family: [`Fair`] (in order), [`Rw`] (readers and a writer), [`Fenced`] (numbered; [`FenceGate`] checks the numbers),
@@ -36,6 +36,7 @@
 //! that long: use it when the work must not.
 //!
 #![doc = include_str!("../../../docs/guarantees.md")]
+#![doc = include_str!("../../../docs/topologies.md")]
 #![doc = include_str!("../../../docs/fencing.md")]
 #![doc = include_str!("../../../docs/redisson-compat.md")]
 

@@ -24,6 +24,6 @@ mod waiter;
 mod watch;
 
 pub use ground::{Ground, Site, stand};
-pub use waiter::{Waiter, queued, waiting};
+pub use waiter::{Line, Waiter, in_line, queued, waiting};
 pub(crate) use watch::everybody;
 pub use watch::{Recorder, Section, eventually};

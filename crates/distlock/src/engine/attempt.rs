@@ -114,6 +114,7 @@ pub(super) async fn attempt(
                 lane.state().heard(sent);
                 return Tried::Busy(ttl, doubt.armed.then_some(doubt));
             }
+            // The store answers, so there is no outage to ride out; what it gave is taken back, by now and once.
             Err(e) if e.is_not_durable() => {
                 lane.state().heard(sent);
                 engine.observe(ask.kind, &lane.name, Event::NotDurable);

@@ -69,7 +69,8 @@ impl Mutex {
     ///
     /// # Errors
     /// `WaitTimeout` if the lock stayed busy for the whole wait; `Unavailable` or `Indeterminate` if the store cannot be
-    /// reached; `Conflict` if something else stands under the name; `InvalidName`, `InvalidDuration`, `Closed`.
+    /// reached; `NotDurable` if too few replicas have it ([`Durability`](crate::Durability)); `Conflict` if something else stands
+    /// under the name; `InvalidName`, `InvalidDuration`, `Closed`.
     pub fn lock(&self) -> Acquire<Guard, Must> {
         self.handle.acquire(What::Exclusive)
     }

@@ -9,7 +9,7 @@ use redis::{Cmd, ServerErrorKind, ToRedisArgs, Value};
 use super::link::{Line, Links};
 use super::pubsub::Way;
 use super::refusal;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 /// A script, known to servers by its hash.
 pub(crate) struct Script {
@@ -194,6 +194,11 @@ impl Bundle {
     /// Sends them; each gets its reply, which may be a refusal.
     pub(crate) async fn send(self, line: &mut Line) -> Result<Vec<Value>> {
         let mut replies = line.send_all(&self.commands, self.count).await?;
+        if replies.len() != self.count {
+            // Not to be expected; but a missing answer must not be read as one.
+            let text = "answers are missing: the steps may or may not have happened";
+            return Err(Error::new(ErrorKind::Indeterminate, text));
+        }
         let mut take = |at: usize| replies.get_mut(at).map(std::mem::take).unwrap_or_default();
         let is_refused = |loaded: &Value| matches!(loaded, Value::ServerError(_));
         let refused = self.loads.iter().map(|(_, at)| take(*at)).find(is_refused);

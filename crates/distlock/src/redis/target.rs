@@ -341,6 +341,21 @@ mod tests {
         assert!(!said.contains("hunter2") && !said.contains("admin"), "{said}");
     }
 
+    /// Those who are built with it do not get here.
+    #[test]
+    fn several_servers_without_their_feature_say_so() {
+        for (kind, feature) in
+            [("cluster", "cluster"), ("sentinel", "sentinel"), ("replicated", "sentinel")]
+        {
+            for scheme in ["redis", "rediss"] {
+                let url = format!("{scheme}+{kind}://:hunter2@h1,h2/x");
+                let error = Target::parse(&url).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Config, "{url}");
+                assert!(error.to_string().contains(&format!("feature `{feature}`")), "{error}");
+            }
+        }
+    }
+
     #[test]
     #[cfg(not(feature = "tls"))]
     fn tls_without_its_feature_says_so() {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use distlock::{Event, Locks, Observer, State, Subject};
-use distlock_testkit::suites::eventually;
+use distlock_testkit::suites::{eventually, in_line};
 use distlock_testkit::{Cluster, Flavor, Server};
 
 use crate::{SOON, WAYS, waiters_follow, waiting, with_replicas};
@@ -69,6 +69,35 @@ async fn outlives(flavor: Flavor, way: &str, strike: fn(&Server), heal: fn(&Serv
     // The connections of before are of use again, without a restart.
     locks.mutex("k").lock().await.expect("free").unlock().await.expect("held");
     heal(&primary);
+    cluster.assert_clean("").await;
+}
+
+/// A place in a queue is kept by the store, and outlives its server.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_waits_in_line_keeps_its_place() {
+    let cluster = with_replicas(Flavor::Redis).await;
+    let url = cluster.url("auto");
+    let locks = Locks::connect(&url).await.expect("a cluster");
+    let guard = locks.fair("k").lock().lease(2 * WATCHDOG).await.expect("free");
+    let line = in_line(&url, "k", 4).await;
+    let (slot, primary) = (cluster.slot_of("k").await, cluster.primary_of("k").await);
+    let replica = cluster.replica_of(&primary).await;
+    let offset = async |server: &Server, field: &str| -> u64 {
+        server.info_field(field).await.and_then(|n| n.parse().ok()).unwrap_or_default()
+    };
+    let goal = offset(&primary, "master_repl_offset").await;
+    eventually("the replica has the whole queue", || async {
+        offset(&replica, "slave_repl_offset").await >= goal
+    })
+    .await;
+    primary.kill();
+    eventually("the replica has taken over", || async {
+        let owner = cluster.primary_for(slot).await;
+        owner.is_some_and(|owner| owner.port() == replica.port())
+    })
+    .await;
+    guard.unlock().await.expect("it has outlived its server");
+    line.enters().await;
     cluster.assert_clean("").await;
 }
 

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use distlock::Locks;
-use distlock_testkit::suites::{eventually, queued, waiting};
+use distlock_testkit::suites::{eventually, in_line, queued, waiting};
 use distlock_testkit::{Cluster, Flavor, Server};
 
 /// Whoever is let in long before this was woken, and did not wait for a lease to end.
@@ -41,11 +41,7 @@ async fn waiters_follow(cluster: &Cluster, way: &str, change: impl AsyncFnOnce()
     let mutex = locks.mutex("{t}m").lock().lease(LONG).await.expect("free");
     let fair = locks.fair("{t}f").lock().lease(LONG).await.expect("free");
     let waiter = waiting(&cluster.url(way), "{t}m").await;
-    let elsewhere = Locks::connect(&cluster.url(way)).await.expect("a cluster");
-    let in_line = tokio::spawn(async move {
-        elsewhere.fair("{t}f").lock().lease(LONG).await.expect("a turn").unlock().await
-    });
-    queued(&locks, "{t}f", 1).await;
+    let line = in_line(&cluster.url(way), "{t}f", 1).await;
     let now = change().await;
     eventually("both are subscribed at the server that serves them now", || async {
         now.pubsub_channels().await.iter().filter(|name| name.contains("{t}")).count() == 2
@@ -54,7 +50,6 @@ async fn waiters_follow(cluster: &Cluster, way: &str, change: impl AsyncFnOnce()
     mutex.unlock().await.expect("held");
     waiter.enters().await;
     fair.unlock().await.expect("held");
-    let entered = tokio::time::timeout(SOON, in_line).await.expect("woken");
-    entered.expect("no panic").expect("held");
+    line.enters().await;
     cluster.assert_clean("").await;
 }

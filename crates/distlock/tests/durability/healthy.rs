@@ -1,6 +1,7 @@
 //! With replicas that follow.
 
-use distlock::{Locks, RedLock};
+use distlock::{Durability, Locks, RedLock};
+use distlock_testkit::suites::eventually;
 use distlock_testkit::{Flavor, Replicas, Server};
 
 use crate::kinds::KINDS;
@@ -32,6 +33,29 @@ pub(crate) async fn every_kind_is_on_the_replica_when_the_call_returns(flavor: F
     }
 }
 
+/// Without a runtime, on a runtime of one thread, and when all is over no connection is left.
+#[tokio::test]
+async fn every_sort_of_program_waits_for_replicas() {
+    let set = Replicas::start(Flavor::Redis, 1).await;
+    let locks = with_acks(&set.primary.url(), 1).await;
+    let here = locks.mutex("here").lock().await.unwrap();
+    assert!(set.replica().exists("here").await);
+    let url = set.primary.url();
+    let blocking = std::thread::spawn(move || {
+        let builder = Locks::builder().url(url).durability(Durability::Acks(1));
+        builder.connect_blocking().unwrap().mutex("there").lock().blocking().unwrap()
+    });
+    let there = blocking.join().unwrap();
+    assert!(set.replica().exists("there").await);
+    there.unlock().await.unwrap();
+    here.unlock().await.unwrap();
+    assert!(set.primary.calls("wait").await >= 2);
+    drop(locks);
+    let gone =
+        || async { set.primary.clients().await.iter().all(|client| client.contains("flags=S")) };
+    eventually("no connection is left but the replica's", gone).await;
+}
+
 pub(crate) async fn only_acquisitions_wait_for_replicas(flavor: Flavor) {
     let set = Replicas::start(flavor, 1).await;
     let locks = with_acks(&set.primary.url(), 1).await;
@@ -59,13 +83,11 @@ pub(crate) async fn only_acquisitions_wait_for_replicas(flavor: Flavor) {
 
     // Renewals by the watchdog.
     let builder = Locks::builder().url(set.primary.url()).watchdog(ms(300));
-    let renewed = builder.durability(distlock::Durability::Acks(1)).connect().await.unwrap();
+    let renewed = builder.durability(Durability::Acks(1)).connect().await.unwrap();
     let guard = renewed.mutex("renewed").lock().await.unwrap();
     let (before, renewals) = (waits().await, set.primary.calls("pexpire").await);
-    distlock_testkit::suites::eventually("renewed", || async {
-        set.primary.calls("pexpire").await >= renewals + 3
-    })
-    .await;
+    let again = || async { set.primary.calls("pexpire").await >= renewals + 3 };
+    eventually("renewed", again).await;
     assert_eq!(waits().await, before, "renewals do not wait for replicas");
     assert!(!guard.is_lost());
     guard.unlock().await.unwrap();

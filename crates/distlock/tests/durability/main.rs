@@ -104,3 +104,8 @@ on_every_server! {
     failing_over::with_acks_there_is_never_a_second_holder
     failing_over::what_was_acknowledged_survives
 }
+
+#[cfg(feature = "sentinel")]
+on_every_server! {
+    failing_over::what_all_replicas_have_survives_a_sentinel_failover
+}

@@ -1,7 +1,7 @@
 //! A server that answers, and may not write.
 
 use distlock::ErrorKind;
-use distlock_testkit::{Flavor, Server, assert_clean};
+use distlock_testkit::{Flavor, Proxy, Server, assert_clean};
 
 use crate::{BOUND, LONG, SECOND, SOON, connect, eventually, within};
 
@@ -26,6 +26,28 @@ async fn a_replica_is_unavailable_and_nothing_is_written() {
     replica.cli(&["REPLICAOF", "NO", "ONE"]).await;
     let guard = within(SOON, "lock", locks.mutex("readonly-a").lock()).await.unwrap();
     guard.unlock().await.unwrap();
+}
+
+/// Whoever rents a server rents a name: after a failover it stands for another one, and the old one, a replica now, keeps its
+/// connections.
+#[tokio::test]
+async fn a_name_that_stands_for_another_server_by_now_is_looked_up_again() {
+    for flavor in Flavor::installed() {
+        let (old, new) = {
+            let start =
+                || Server::builder(flavor).args(["--repl-diskless-sync-delay", "0"]).start();
+            (start().await, start().await)
+        };
+        let name = Proxy::start(old.addr()).await;
+        let locks = connect(&name.url(), LONG).await;
+        locks.mutex("moved").lock().await.unwrap().unlock().await.unwrap();
+        name.retarget(new.addr());
+        old.cli(&["REPLICAOF", "127.0.0.1", &new.port().to_string()]).await;
+        let guard = within(SOON, "lock", locks.mutex("moved").lock()).await.unwrap();
+        assert!(new.exists("moved").await);
+        guard.unlock().await.unwrap();
+        assert_clean(&new, "moved").await;
+    }
 }
 
 #[tokio::test]

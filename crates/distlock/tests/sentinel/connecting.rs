@@ -1,10 +1,18 @@
 //! Finding the primary, and saying what is wrong if that fails.
 
 use distlock::{ErrorKind, Locks, RedLock};
+use distlock_testkit::server::SentinelBuilder;
 use distlock_testkit::{Flavor, SentinelSet};
+
+use crate::LONG;
 
 /// Nobody listens there: below the range of the testkit, and not a port of anything usual.
 const NOBODY: [&str; 2] = ["127.0.0.1:1", "127.0.0.1:2"];
+
+/// A set in which nobody is taken for dead because the machine is busy.
+fn calm(flavor: Flavor) -> SentinelBuilder {
+    SentinelSet::builder(flavor).down_after(LONG)
+}
 
 /// A lock can be taken and released there.
 async fn serves(url: &str) {
@@ -25,7 +33,7 @@ async fn refused(url: &str, kind: ErrorKind) -> String {
 async fn the_primary_is_found_in_every_way() {
     for flavor in Flavor::installed() {
         let since = std::time::Instant::now();
-        let set = SentinelSet::builder(flavor).start().await;
+        let set = calm(flavor).start().await;
         println!("{flavor:?} started in {:?}", since.elapsed());
         serves(&set.url()).await;
         serves(&set.replicated_url()).await;
@@ -40,7 +48,7 @@ async fn the_primary_is_found_in_every_way() {
 
 #[tokio::test]
 async fn databases_are_apart() {
-    let set = SentinelSet::builder(Flavor::Redis).start().await;
+    let set = calm(Flavor::Redis).start().await;
     let other = Locks::connect(&set.url_by(set.sentinels(), "mm/3")).await.expect("db 3");
     let guard = other.mutex("k").lock().await.expect("free");
     serves(&set.url()).await;
@@ -53,7 +61,7 @@ async fn databases_are_apart() {
 
 #[tokio::test]
 async fn a_name_that_nobody_watches_is_said_to_be_wrong() {
-    let set = SentinelSet::builder(Flavor::Redis).start().await;
+    let set = calm(Flavor::Redis).start().await;
     let said = refused(&set.url_by(set.sentinels(), "other"), ErrorKind::Config).await;
     assert!(said.contains("watch no primary called \"other\""), "{said}");
     // The answer of one is enough.
@@ -78,7 +86,7 @@ async fn if_nobody_answers_all_are_named() {
 
 #[tokio::test]
 async fn whoever_takes_a_server_for_a_sentinel_or_the_other_way_round_is_told() {
-    let set = SentinelSet::builder(Flavor::Redis).start().await;
+    let set = calm(Flavor::Redis).start().await;
     let said = refused(&set.url_by(set.servers(), "mm"), ErrorKind::Config).await;
     assert!(said.contains("no sentinel"), "{said}");
     let hosts: Vec<String> = set.sentinels().iter().map(|one| one.addr().to_string()).collect();
@@ -92,11 +100,7 @@ async fn whoever_takes_a_server_for_a_sentinel_or_the_other_way_round_is_told() 
 
 #[tokio::test]
 async fn sentinels_and_servers_ask_for_passwords_of_their_own() {
-    let set = SentinelSet::builder(Flavor::Redis)
-        .password("canary1")
-        .sentinel_password("canary2")
-        .start()
-        .await;
+    let set = calm(Flavor::Redis).password("canary1").sentinel_password("canary2").start().await;
     let url = set.url();
     serves(&url).await;
     serves(&set.replicated_url()).await;
@@ -143,12 +147,12 @@ async fn everybody_speaks_tls() {
 
     use crate::strikes::served_by;
 
-    let set = SentinelSet::builder(Flavor::Redis).password("canary").tls().start().await;
+    let set = calm(Flavor::Redis).password("canary").tls().start().await;
     let url = set.url();
     serves(&url).await;
     serves(&set.replicated_url()).await;
     let locks = Locks::connect(&url).await.expect("the authority is trusted");
-    let guard = locks.mutex("k").lock().lease(crate::LONG).await.expect("free");
+    let guard = locks.mutex("k").lock().lease(LONG).await.expect("free");
     let waiter = waiting(&url, "k").await;
     served_by(&*set.fail_over().await, &locks).await;
     guard.unlock().await.expect("held");
@@ -167,7 +171,7 @@ async fn everybody_speaks_tls() {
 /// Two clients of one set see that they are: taken together, their locks are taken in one order.
 #[tokio::test]
 async fn one_set_is_one_place_whoever_is_primary() {
-    let set = SentinelSet::builder(Flavor::Redis).start().await;
+    let set = calm(Flavor::Redis).start().await;
     let one = Locks::connect(&set.url_by(&set.sentinels()[..1], "mm")).await.expect("a set");
     set.fail_over().await;
     let other = Locks::connect(&set.url_by(&set.sentinels()[1..], "mm")).await.expect("a set");

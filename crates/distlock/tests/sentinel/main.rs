@@ -1,6 +1,7 @@
 //! Locks on one primary that moves: sentinels choose it, or somebody else does.
 #![cfg(feature = "sentinel")]
 
+mod believing;
 mod connecting;
 mod failing;
 mod strikes;

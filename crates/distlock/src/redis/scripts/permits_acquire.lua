@@ -16,15 +16,17 @@ if not left then
     redis.pcall('publish', ARGV[3], ARGV[4])
   end
 end
-if left < tonumber(ARGV[2]) then
-  if redis.call('hexists', KEYS[2], ARGV[1]) == 1 then
-    -- Written again: what was answered before may not have reached the replicas, and they are asked for what is written here.
-    redis.call('hset', KEYS[2], ARGV[1], ARGV[2])
-    return nil
-  end
-  return 922337203685477
+-- Sent again. Written again, too: replicas may not have what was answered before, and are asked for what is written now.
+local function again(had)
+  redis.call('hset', KEYS[2], ARGV[1], had)
 end
-if redis.call('hsetnx', KEYS[2], ARGV[1], ARGV[2]) == 1 then
+if left < tonumber(ARGV[2]) then
+  local had = redis.call('hget', KEYS[2], ARGV[1])
+  if not had then
+    return 922337203685477
+  end
+  again(had)
+elseif redis.call('hsetnx', KEYS[2], ARGV[1], ARGV[2]) == 1 then
   local taken = redis.pcall('decrby', KEYS[1], ARGV[2])
   if type(taken) == 'table' then
     -- Scripts do not roll back: what was not taken must not be given back.
@@ -32,6 +34,6 @@ if redis.call('hsetnx', KEYS[2], ARGV[1], ARGV[2]) == 1 then
     return taken
   end
 else
-  redis.call('hset', KEYS[2], ARGV[1], ARGV[2])
+  again(redis.call('hget', KEYS[2], ARGV[1]))
 end
 return nil

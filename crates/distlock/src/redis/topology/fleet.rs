@@ -344,6 +344,8 @@ impl Shared {
             gone.iter().for_each(|node| node.close());
         }
         if !gone.is_empty() {
+            let (source, now) = (&self.source, self.serving(0).map(|node| node.links.place()));
+            tracing::info!(target: "distlock", %source, now = now.ok(), "a primary was replaced");
             self.term.fetch_add(1, Ordering::Release);
         }
         drop(gone);

@@ -54,7 +54,7 @@ impl Replicated {
         let (mut candidates, mut troubles) = (Vec::new(), Vec::new());
         let mut patience = dial.env.sleep_until(dial.env.now().after(PATIENCE));
         let mut waited = false;
-        while !(waited && !candidates.is_empty()) {
+        while !waited || candidates.is_empty() {
             let answer = tokio::select! {
                 answer = asked.join_next() => answer,
                 () = &mut patience, if !waited => {
