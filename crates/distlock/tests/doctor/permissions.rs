@@ -28,7 +28,7 @@ const KINDS: [Kind; 10] = [
 ];
 
 /// What nothing in a cycle fails without, of which kind (of all if none is said), and what it is for.
-const QUIET: [(Option<Kind>, &str, &str); 9] = [
+const QUIET: [(Option<Kind>, &str, &str); 10] = [
     (None, "+ping", "any answer is a sign of life; but each refusal is a line in the ACL LOG"),
     (
         None,
@@ -48,7 +48,8 @@ const QUIET: [(Option<Kind>, &str, &str); 9] = [
         "+pexpire",
         "keeps the time to live that somebody gave the count",
     ),
-    (Some(Kind::Semaphore), "+exists", "renewal: the holder is told that its permits are lost"),
+    (Some(Kind::Semaphore), "+exists", "renewal: a holder whose permits somebody took is not told"),
+    (Some(Kind::Semaphore), "+hexists", "the same"),
     (Some(Kind::Semaphore), "+hset", "puts back what was taken if what follows is refused"),
 ];
 
@@ -64,7 +65,7 @@ async fn run(url: &str, kind: Kind, wait: Duration, prefix: &str) -> Cycle {
     let (locks, other) = (connect().await.unwrap(), connect().await.unwrap());
     let mut cycle = Cycle { locks, other, wait, prefix: prefix.to_owned(), troubles: Vec::new() };
     let done = tokio::time::timeout(2 * LONG, cycle.of(kind)).await;
-    done.unwrap_or_else(|_| panic!("{kind} hangs: {:?}", cycle.troubles));
+    done.unwrap_or_else(|_| panic!("{kind} hangs under {prefix}: {:?}", cycle.troubles));
     cycle
 }
 
