@@ -214,14 +214,14 @@ impl Cycle {
         let work = async {
             let of =
                 |locks: &Locks| MultiLock::new(names.iter().map(|name| locks.mutex(name).into()));
-            let both = of(&here).lock().lease(LEASE).await?;
+            let both = of(&here).lock().wait(LINE).lease(LEASE).await?;
             let busy = of(&there).try_lock().wait(wait).await;
             let extended = both.extend(LEASE).await;
             let seen = here.mutex(&names[0]).inspect().await.map(drop);
             let done = both.unlock().await;
             assert!(busy?.is_none(), "both are held");
             extended.and(seen).and(done)?;
-            let held = there.mutex(&names[0]).lock().lease(LEASE).await?;
+            let held = there.mutex(&names[0]).lock().wait(LINE).lease(LEASE).await?;
             let forced = here.mutex(&names[0]).force_unlock().await;
             drop(held.unlock().await);
             forced.map(|was_held| assert!(was_held))
