@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
 
 use crate::duration;
-use crate::exit::CODES;
+use crate::exit::{CODES, DOCTOR_CODES};
 
 /// Locks shared by processes or machines: flock across hosts
 #[derive(Debug, Parser)]
@@ -41,6 +41,12 @@ pub(crate) enum Command {
     /// `show --kind latch` tells the count; `unlock --force --kind latch` opens it at once.
     #[command(subcommand)]
     Latch(Latch),
+    /// Look whether the store is fit for locks
+    ///
+    /// Says of every server what was seen, what it means for locks, and what to change. Works where locks do not: a wrong password
+    /// or a replica is a finding. Changes nothing.
+    #[command(after_help = DOCTOR_CODES)]
+    Doctor(Doctor),
     /// Sell coupons to a crowd, without a lock and with one
     Demo(Demo),
 }
@@ -90,21 +96,27 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// The same for the library.
+    pub(crate) fn of_library(self) -> distlock::store::Kind {
+        use distlock::store::Kind as K;
+        match self {
+            Kind::Mutex => K::Mutex,
+            Kind::Fair => K::Fair,
+            Kind::Rw => K::Rw,
+            Kind::Fenced => K::Fenced,
+            Kind::Spin => K::Spin,
+            Kind::Simple => K::Simple,
+            Kind::Multi => K::Multi,
+            Kind::Redlock => K::Redlock,
+            Kind::Semaphore => K::Semaphore,
+            Kind::LeasedSemaphore => K::LeasedSemaphore,
+            Kind::Latch => K::Latch,
+        }
+    }
+
     /// The word itself.
     pub(crate) fn word(self) -> &'static str {
-        match self {
-            Kind::Mutex => "mutex",
-            Kind::Fair => "fair",
-            Kind::Rw => "rw",
-            Kind::Fenced => "fenced",
-            Kind::Spin => "spin",
-            Kind::Simple => "simple",
-            Kind::Multi => "multi",
-            Kind::Redlock => "redlock",
-            Kind::Semaphore => "semaphore",
-            Kind::LeasedSemaphore => "leased_semaphore",
-            Kind::Latch => "latch",
-        }
+        self.of_library().as_str()
     }
 }
 
@@ -216,6 +228,24 @@ pub(crate) struct LatchName {
     pub(crate) json: bool,
     /// The latch's name
     pub(crate) name: String,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Doctor {
+    #[command(flatten)]
+    pub(crate) store: Store,
+    /// Only these kinds must work: say it once per kind [default: all]
+    #[arg(long = "kind", value_enum, value_name = "KIND")]
+    pub(crate) kinds: Vec<Kind>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print the least that a user needs whose locks' names start with PREFIX, and look at nothing
+    ///
+    /// A line for redis-cli, for every server; put a name and a password in the place of USER and PASSWORD. What it takes for a cluster
+    /// or a sentinel is in it if the URL is of one.
+    #[arg(long, value_name = "PREFIX", conflicts_with = "json")]
+    pub(crate) acl: Option<String>,
 }
 
 #[derive(Debug, Group)]

@@ -19,6 +19,14 @@ Exit codes of `run`: the command's own, or
   127    the command was not found
   128+n  signal n ended the command, or the wait for the lock";
 
+/// Those of `doctor`.
+pub(crate) const DOCTOR_CODES: &str = "\
+Exit codes of `doctor`:
+  0   nothing that keeps locks from working; there may be warnings
+  1   at least one fault
+  64  wrong usage
+  69  nobody could be reached";
+
 /// Every way to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -26,6 +34,8 @@ pub(crate) enum Exit {
     Done,
     /// The demonstration did not come out exact.
     Inexact,
+    /// The doctor found a fault.
+    Faulty,
     /// The arguments, the URL or the name cannot be used, or not with this store.
     Usage,
     /// Something that is not a lock stands under the name.
@@ -52,7 +62,7 @@ impl Exit {
     fn code(self) -> u8 {
         match self {
             Exit::Done => 0,
-            Exit::Inexact => 1,
+            Exit::Inexact | Exit::Faulty => 1,
             Exit::Usage => 64,
             Exit::Conflict => 65,
             Exit::Unavailable => 69,

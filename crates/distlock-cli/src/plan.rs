@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use distlock::doctor::{Acl, Channels};
 use distlock::{Locks, Result};
 
 use crate::args::{self, Args, Command, Kind};
@@ -21,6 +22,7 @@ pub(crate) enum Plan {
     Show(Show),
     Unlock(Unlock),
     Latch(Latch),
+    Doctor(Doctor),
     Demo(Demo),
 }
 
@@ -84,6 +86,16 @@ pub(crate) struct Latch {
 }
 
 #[derive(Debug)]
+pub(crate) struct Doctor {
+    pub(crate) store: Store,
+    /// The kinds that must work.
+    pub(crate) kinds: Vec<distlock::store::Kind>,
+    /// For which names to print rules, instead of looking.
+    pub(crate) acl: Option<String>,
+    pub(crate) json: bool,
+}
+
+#[derive(Debug)]
 pub(crate) struct Demo {
     pub(crate) store: Store,
     pub(crate) lock: Choice,
@@ -125,6 +137,16 @@ impl Plan {
                 let store = Store::new(latch.store, Kind::Latch)?;
                 Plan::Latch(Latch { store, name: latch.name, init, json: latch.json })
             }
+            Command::Doctor(doctor) => Plan::Doctor(Doctor {
+                // Any number of servers can be looked at.
+                store: Store::new(doctor.store, Kind::Redlock)?,
+                kinds: match doctor.kinds.is_empty() {
+                    true => distlock::store::Kind::ALL.to_vec(),
+                    false => doctor.kinds.into_iter().map(Kind::of_library).collect(),
+                },
+                acl: doctor.acl,
+                json: doctor.json,
+            }),
             Command::Demo(demo) => Plan::Demo(Demo {
                 store: Store::new(demo.store, demo.kind)?,
                 lock: Choice::demo(demo.kind)?,
@@ -249,6 +271,46 @@ impl Store {
             all.push(builder.connect().await?);
         }
         Ok(all)
+    }
+
+    /// The same without waiting for anybody to answer.
+    pub(crate) async fn connect_lazily(&self) -> Result<Vec<Locks>> {
+        let mut all = Vec::with_capacity(self.urls.len());
+        for url in &self.urls {
+            let builder =
+                Locks::builder().url(url).prefix(self.prefix.as_deref().unwrap_or_default());
+            all.push(builder.lazy().connect().await?);
+        }
+        Ok(all)
+    }
+
+    /// What a user of this store needs for locks whose names start with `prefix`.
+    pub(crate) fn acl(&self, prefix: &str, kinds: &[distlock::store::Kind]) -> Acl {
+        let acl = Acl::new(prefix).kinds(kinds);
+        let Some(url) = self.urls.first() else { return acl };
+        let (scheme, rest) = url.split_once("://").unwrap_or_default();
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let option = |word: &str| query.split('&').any(|option| option == word);
+        // Behind the name of the primary, where there is one.
+        let path = rest.rsplit_once('@').map_or(rest, |(_, hosts)| hosts);
+        let parts: Vec<&str> = path.split('/').skip(1).collect();
+        match scheme.split_once('+').map(|(_, kind)| kind) {
+            Some("cluster") if option("pubsub=classic") => acl.cluster(Channels::Classic),
+            Some("cluster") if option("pubsub=both") => acl.cluster(Channels::Both),
+            Some("cluster") => acl.cluster(Channels::Sharded),
+            Some("sentinel") => database(acl.moving(), parts.get(1)),
+            Some("replicated") => database(acl.moving(), parts.first()),
+            Some(_) => acl,
+            None => database(acl, parts.first()),
+        }
+    }
+}
+
+/// In another database than 0, it has to be chosen.
+fn database(acl: Acl, db: Option<&&str>) -> Acl {
+    match db {
+        None | Some(&("" | "0")) => acl,
+        Some(_) => acl.database(),
     }
 }
 

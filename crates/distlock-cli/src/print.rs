@@ -78,6 +78,10 @@ impl Paint {
         self.paint("31", text)
     }
 
+    pub(crate) fn warning(self, text: &str) -> String {
+        self.paint("33", text)
+    }
+
     pub(crate) fn head(self, text: &str) -> String {
         self.paint("1", text)
     }

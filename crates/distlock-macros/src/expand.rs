@@ -32,7 +32,7 @@ pub(crate) fn expand(args: Args, mut function: ItemFn) -> Result<TokenStream> {
     // Without it `?` and `into` in the body would not know what they are to become.
     let known = quote_spanned! {returns.span()=>
         if false {
-            let __never: #returns = loop {};
+            let __never: #returns = ::distlock::macros::never();
             return __never;
         }
     };
@@ -44,7 +44,7 @@ pub(crate) fn expand(args: Args, mut function: ItemFn) -> Result<TokenStream> {
     let block = quote! {{
         #locks
         let __request = #request;
-        #[allow(unreachable_code, clippy::diverging_sub_expression, clippy::redundant_closure_call, clippy::let_unit_value)]
+        #[allow(clippy::redundant_closure_call)]
         { ::distlock::macros::#run(__request, #work) #wait }
     }};
     function.block = Box::new(syn::parse2(block)?);

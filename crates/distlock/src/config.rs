@@ -45,6 +45,7 @@ pub(crate) const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The reply time-out beside a short watchdog timeout: a renewal whose reply is lost must be asked for again while there
 /// is still time.
+#[cfg(feature = "redis")]
 pub(crate) fn reply_timeout(watchdog: Duration) -> Duration {
     (watchdog / RENEWALS_PER_TIMEOUT).clamp(Duration::from_millis(50), REPLY_TIMEOUT)
 }

@@ -27,6 +27,7 @@
 //! - [`Owner`] is who holds it. Fresh for each acquisition; pass one on to re-enter.
 //! - [`Durability`] says when an acquisition counts: when the server has it, or when its replicas have it too.
 //! - [`Error`] has an [`ErrorKind`] to branch on. [`Observer`] gets every [`Event`].
+//! - [`mod@doctor`] says whether a server is fit for locks, and what a user of it needs.
 //! - [`mod@env`] is for tests on virtual time, [`store`] for those who bring a store of their own.
 //!
 //! # Without a lease, with a lease

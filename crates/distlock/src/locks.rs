@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use crate::builder::Builder;
 use crate::config;
+use crate::doctor::Checkup;
 use crate::engine::{Engine, Tuning};
 use crate::env::{Env, System};
 use crate::error::{Error, ErrorKind, Result};
@@ -162,6 +163,28 @@ impl Locks {
         let mut all = self.engine.ask(|| self.engine.store.list(&prefix)).await?;
         all.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(all)
+    }
+
+    /// Looks whether the place where these locks are kept is fit for them: await it for a [`Report`](crate::doctor::Report).
+    ///
+    /// It changes nothing, but tries what locks do under a name that nobody uses. It works where locks do not: connect
+    /// [lazily](Builder::lazy) to have a wrong password, a replica or a server that is down as a finding. On a cluster, or where
+    /// sentinels choose, every server is looked at.
+    ///
+    /// ```
+    /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    /// # rt.block_on(async {
+    /// use distlock::doctor::Level;
+    ///
+    /// let locks = distlock::Locks::builder().url("redis://127.0.0.1:1").lazy().connect().await?;
+    /// let report = locks.doctor().await;
+    /// assert_eq!(report.worst(), Level::Fault);
+    /// assert!(!report.is_reached(), "nobody is there");
+    /// # Ok::<(), distlock::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn doctor(&self) -> Checkup {
+        Checkup::new(self.engine.store.clone(), &self.prefix)
     }
 
     /// Ends every wait with `Closed`, releases what is still held, and waits until the store knows it. Guards that are still

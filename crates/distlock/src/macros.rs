@@ -306,6 +306,14 @@ pub fn profile_blocking(name: Option<&str>) -> Result<Locks> {
     profiles.locks_blocking(name.unwrap_or(profiles.default_name()))
 }
 
+/// Stands where a value of some type is named and never made.
+///
+/// # Panics
+/// Always.
+pub fn never<T>() -> T {
+    unreachable!("BUG: this is named and not called")
+}
+
 /// A duration in words, checked when the program is built.
 pub const fn duration(words: &str) -> Duration {
     match crate::duration::parse(words) {

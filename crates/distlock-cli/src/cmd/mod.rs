@@ -1,6 +1,7 @@
 //! The commands.
 
 mod demo;
+mod doctor;
 mod latch;
 mod ls;
 mod run;
@@ -25,6 +26,7 @@ pub(crate) fn run(plan: Plan) -> Result<Exit, Failure> {
         Plan::Show(plan) => on(Builder::new_current_thread(), show::show(plan)),
         Plan::Unlock(plan) => on(Builder::new_current_thread(), unlock::unlock(plan)),
         Plan::Latch(plan) => on(Builder::new_current_thread(), latch::latch(plan)),
+        Plan::Doctor(plan) => on(Builder::new_current_thread(), doctor::doctor(plan)),
         Plan::Demo(plan) => on(Builder::new_multi_thread(), demo::demo(plan)),
     }
 }

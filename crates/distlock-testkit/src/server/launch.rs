@@ -73,6 +73,7 @@ fn start(plan: &Plan, port: u16) -> Start {
     let errors = log.try_clone().expect("an open file can be shared");
     let mut command = spawn::command(&plan.program);
     command.args(plan.command_line(port)).current_dir(plan.dir.path());
+    command.envs(plan.env.iter().cloned());
     command.stdin(Stdio::null()).stdout(log).stderr(errors);
     let mut child = match spawn::spawn(command) {
         Ok(child) => child,

@@ -47,6 +47,7 @@ struct Plan {
     flavor: Flavor,
     program: PathBuf,
     args: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
     password: Option<String>,
     tls: Option<(Tls, Certificates)>,
     keep_data: bool,
@@ -60,6 +61,7 @@ struct Plan {
 pub struct Builder {
     flavor: Flavor,
     args: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
     password: Option<String>,
     tls: Option<Tls>,
     /// Not of its own, but of the set that it belongs to.
@@ -87,9 +89,9 @@ impl Server {
 
     /// A server with options.
     pub fn builder(flavor: Flavor) -> Builder {
-        let (args, password) = (Vec::new(), None);
+        let (args, env, password) = (Vec::new(), Vec::new(), None);
         let (tls, certificates, sentinel) = (None, None, None);
-        Builder { flavor, args, password, tls, certificates, keep_data: false, sentinel }
+        Builder { flavor, args, env, password, tls, certificates, keep_data: false, sentinel }
     }
 
     /// Which program it is.
@@ -221,6 +223,13 @@ impl Builder {
         self
     }
 
+    /// A variable of the program's environment.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
     /// Asks clients for this password. Letters and digits only: it goes into URLs as it is.
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
@@ -276,6 +285,7 @@ impl Builder {
             flavor: self.flavor,
             program: self.flavor.require(),
             args: self.args,
+            env: self.env,
             password: self.password,
             tls,
             keep_data: self.keep_data,

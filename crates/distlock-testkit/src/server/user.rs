@@ -2,7 +2,7 @@
 
 use distlock::doctor::{Acl, Channels};
 
-use super::{Cluster, Flavor, Server};
+use super::{Cluster, Flavor, SentinelSet, Server};
 
 /// Letters and digits only: it goes into URLs as it is.
 const PASSWORD: &str = "least0privilege";
@@ -35,11 +35,7 @@ impl Server {
     /// When the server refuses the rules.
     pub fn user_with(&self, name: &str, rules: &[String]) -> String {
         self.set_user(name, rules);
-        let user = format!("://{name}:{PASSWORD}@");
-        match self.plan.password.as_deref() {
-            Some(password) => self.url().replacen(&format!("://:{password}@"), &user, 1),
-            None => self.url().replacen("://", &user, 1),
-        }
+        with_user(&self.url(), name)
     }
 
     fn set_user(&self, name: &str, rules: &[String]) {
@@ -49,6 +45,36 @@ impl Server {
         line.extend(rules.iter().map(String::as_str));
         self.try_cli_blocking(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"));
     }
+}
+
+impl SentinelSet {
+    /// [`Server::least_privilege`] on every server, and a user with the least that it takes to ask them on every sentinel.
+    ///
+    /// # Panics
+    /// When one refuses the rules.
+    pub fn least_privilege(&self, prefix: &str) -> String {
+        let name = format!("least{}", word(prefix));
+        let rules = Acl::new(prefix).listing().moving().rules();
+        for server in self.servers() {
+            server.set_user(&name, &rules);
+        }
+        for sentinel in self.sentinels() {
+            sentinel.set_user(&name, &Acl::for_sentinels().rules());
+        }
+        let url = with_user(&self.url(), &name);
+        let (url, options) = url.split_once('?').unwrap_or((&url, ""));
+        let others = options.split('&').filter(|option| !option.starts_with("sentinel_"));
+        let others: Vec<&str> = others.filter(|option| !option.is_empty()).collect();
+        let more = format!("sentinel_user={name}&sentinel_pass={PASSWORD}");
+        format!("{url}?{}", [&others[..], &[&more]].concat().join("&"))
+    }
+}
+
+/// The URL with this user instead of whoever is in it.
+fn with_user(url: &str, name: &str) -> String {
+    let (scheme, rest) = url.split_once("://").expect("a URL");
+    let rest = rest.split_once('@').map_or(rest, |(_, rest)| rest);
+    format!("{scheme}://{name}:{PASSWORD}@{rest}")
 }
 
 impl Cluster {
@@ -68,10 +94,7 @@ impl Cluster {
         for node in self.nodes() {
             node.set_user(&name, &rules);
         }
-        let url = self.url(pubsub);
-        let (scheme, rest) = url.split_once("://").expect("a URL");
-        let rest = rest.split_once('@').map_or(rest, |(_, rest)| rest);
-        format!("{scheme}://{name}:{PASSWORD}@{rest}")
+        with_user(&self.url(pubsub), &name)
     }
 }
 

@@ -113,7 +113,10 @@ impl Ground {
             }
             Site::Sentinel(flavor) => {
                 static SHARED: Shared<SentinelSet> = Shared::new();
-                let start = move || SentinelSet::builder(flavor).start_blocking();
+                // A machine that does other things is no reason to fail over.
+                let patient = Duration::from_secs(60);
+                let set = move || SentinelSet::builder(flavor).down_after(patient);
+                let start = move || set().start_blocking();
                 let shared = SHARED.get(flavor, start)?;
                 let url = shared.url();
                 sentinels = Some(shared);

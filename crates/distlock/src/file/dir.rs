@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{Access, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::doctor::{Finding, Level};
 use crate::env::{Env, Moment, System};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -46,6 +47,34 @@ impl Dir {
             .map_err(|cause| config("cannot be written to", cause.into()))?;
         refuse_network(path)?;
         Ok(Dir { path: path.clone() })
+    }
+
+    /// Whether it is still fit for locks.
+    pub(super) fn examined(&self, place: &str) -> Vec<Finding> {
+        const SUBJECT: &str = "directory";
+        let fault = |says: String| {
+            let finding = Finding::new(Level::Fault, SUBJECT, place, says);
+            let finding = finding.means("No lock can be taken or released.");
+            vec![finding.change(
+                "Name a directory on this machine that every user of these locks may write to.",
+            )]
+        };
+        if let Err(cause) =
+            rustix::fs::access(&self.path, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK)
+        {
+            return fault(format!("it cannot be read and written: {}", io::Error::from(cause)));
+        }
+        if let Err(network) = refuse_network(&self.path) {
+            return fault(network.to_string());
+        }
+        // A new lock is a new file.
+        if let Ok(space) = rustix::fs::statvfs(&self.path)
+            && (space.f_bavail == 0 || (space.f_files > 0 && space.f_favail == 0))
+        {
+            return fault("there is no space left for new files".to_owned());
+        }
+        let says = "it is local and can be written to; locks are for the processes of this machine";
+        vec![Finding::new(Level::Ok, SUBJECT, place, says)]
     }
 
     pub(super) fn file(&self, name: &str) -> PathBuf {

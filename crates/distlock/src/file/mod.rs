@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::REPLY_TIMEOUT;
+use crate::doctor::{Examine, Finding};
 use crate::env::{BoxFuture, Env, Moment};
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::state::exclusive::{self, Entry};
@@ -153,6 +154,10 @@ impl FileStore {
 impl Store for FileStore {
     fn place(&self) -> String {
         format!("file:{}", self.dir.path().display())
+    }
+
+    fn examine<'a>(&'a self, _: &'a Examine) -> BoxFuture<'a, Vec<Finding>> {
+        Box::pin(std::future::ready(self.dir.examined(&self.place())))
     }
 
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Attempt>> {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use super::table::{Kept, Table};
+use crate::doctor::{Examine, Finding, Level};
 use crate::env::{BoxFuture, Env};
 use crate::error::Result;
 use crate::store::state::{Around, fair, fenced, latch, leased, permits, rw, simple};
@@ -113,6 +114,11 @@ impl Store for MemoryStore {
 
     fn place(&self) -> String {
         format!("memory: ({:p})", Arc::as_ptr(&self.table))
+    }
+
+    fn examine<'a>(&'a self, _: &'a Examine) -> BoxFuture<'a, Vec<Finding>> {
+        let says = "locks of this process alone, and gone with it";
+        ready(vec![Finding::new(Level::Ok, "process", "memory:", says)])
     }
 
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Attempt>> {

@@ -48,6 +48,7 @@ const DEFAULT: &str = "default";
 /// | `watchdog` | `30s` | as Redisson: long enough for a pause of the program, short enough to wait for one that crashed |
 /// | `fair_patience` | `300s` | as Redisson: waiters of both share a queue, so their places should last alike |
 /// | `wait_by` | `"notify"` | `"spin"` polls instead, where Pub/Sub is forbidden, see [`Builder::wait_by`] |
+/// | `acks` | none | how many replicas must have an acquisition before it counts, see [`Durability`](crate::Durability) |
 /// | `lazy` | `false` | a wrong address should be found when the program starts; `true` lets the server come later |
 ///
 /// Durations are `500ms`, `10s`, `1h30m`.

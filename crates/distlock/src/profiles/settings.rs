@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use super::config;
 use crate::builder::{Builder, WaitBy};
+use crate::durability::Durability;
 use crate::duration;
 use crate::error::Result;
 
 /// Every key, in the order of the documentation.
-pub(super) const KEYS: [&str; 6] =
-    ["url", "prefix", "watchdog", "fair_patience", "wait_by", "lazy"];
+pub(super) const KEYS: [&str; 7] =
+    ["url", "prefix", "watchdog", "fair_patience", "wait_by", "acks", "lazy"];
 
 /// One profile. What is `None` has the builder's default.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -21,6 +22,7 @@ pub(super) struct Settings {
     watchdog: Option<Duration>,
     fair_patience: Option<Duration>,
     wait_by: Option<WaitBy>,
+    acks: Option<u32>,
     lazy: Option<bool>,
 }
 
@@ -38,6 +40,11 @@ impl Settings {
                     "spin" => WaitBy::Spin,
                     _ => return Err("it is \"notify\" or \"spin\"".to_owned()),
                 });
+            }
+            "acks" => {
+                let acks = value.parse().ok().filter(|acks| *acks > 0);
+                self.acks =
+                    Some(acks.ok_or("it is how many replicas must acknowledge, 1 or more")?);
             }
             "lazy" => {
                 self.lazy = Some(match value {
@@ -92,6 +99,9 @@ impl Settings {
         }
         if let Some(wait_by) = self.wait_by {
             builder = builder.wait_by(wait_by);
+        }
+        if let Some(acks) = self.acks {
+            builder = builder.durability(Durability::Acks(acks));
         }
         if self.lazy == Some(true) {
             builder = builder.lazy();

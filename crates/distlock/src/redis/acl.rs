@@ -116,7 +116,13 @@ const STEPS: &[&str] = &["evalsha", "script|load"];
 const ALIVE: &str = "ping";
 const LISTING: &[&str] = &["hexists", "hgetall", "hlen", "pttl", "scan"];
 const CLUSTER: &[&str] = &["asking", "cluster|info", "cluster|slots"];
-const DOCTOR: &[&str] = &["acl|dryrun", "acl|getuser", "acl|whoami", "config|get", "info", "time"];
+const SENTINELS: &[&str] = &[
+    "sentinel|get-master-addr-by-name",
+    "sentinel|master",
+    "sentinel|replicas",
+    "sentinel|sentinels",
+];
+const DOCTOR: &[&str] = &["config|get", "info", "time"];
 
 /// How releases are called out: `pubsub=` in the URL of a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -180,6 +186,16 @@ impl Acl {
         Acl { prefix: prefix.into(), kinds, channels: Channels::Classic, more: Vec::new() }
     }
 
+    /// For sentinels: what it takes to ask them who is the primary. Servers have users of their own.
+    ///
+    /// ```
+    /// let rules = distlock::doctor::Acl::for_sentinels().rules();
+    /// assert!(rules.contains(&"+sentinel|get-master-addr-by-name".to_owned()));
+    /// ```
+    pub fn for_sentinels() -> Acl {
+        Acl::new("").kinds(&[]).and(SENTINELS)
+    }
+
     /// For these kinds alone. A [`MultiLock`](crate::MultiLock) of other kinds than mutex needs those as well.
     pub fn kinds(mut self, kinds: &[Kind]) -> Acl {
         self.kinds = kinds.to_vec();
@@ -194,6 +210,11 @@ impl Acl {
             // Asked once, to find out whether there are sharded channels.
             Channels::Sharded | Channels::Both => &["pubsub|shardnumsub"],
         })
+    }
+
+    /// With a primary that moves: `redis+sentinel://` and `redis+replicated://`.
+    pub fn moving(self) -> Acl {
+        self.and(&["role"])
     }
 
     /// With acknowledgements of replicas.
@@ -278,11 +299,61 @@ impl Needs {
         self.channel.map(|channel| patterns(channel, prefix)).unwrap_or_default()
     }
 
+    /// What its scripts take.
+    #[cfg(test)]
+    pub(crate) fn scripts_take(&self) -> impl Iterator<Item = &'static str> {
+        self.commands.split(' ')
+    }
+
+    /// All rules of this kind.
+    pub(crate) fn rules(&self, prefix: &str, channels: Channels, cluster: bool) -> Vec<String> {
+        let more = CLUSTER.iter().copied().filter(|_| cluster);
+        let commands = self.commands(channels).into_iter().chain(more);
+        let mut rules: Vec<String> = commands.map(|command| format!("+{command}")).collect();
+        rules.extend(self.key_patterns(prefix).into_iter().map(|key| format!("~{key}")));
+        rules.extend(self.channel_patterns(prefix).into_iter().map(|at| format!("&{at}")));
+        rules
+    }
+
+    /// The rule that allows `name`, if that belongs to the lock.
+    pub(crate) fn rule(&self, name: &str, lock: &str, prefix: &str) -> Option<String> {
+        let first = |derive: Derive| patterns(derive, prefix).into_iter().next();
+        if name == lock {
+            return Some(format!("~{}", pattern(prefix)));
+        }
+        if self.channel.is_some_and(|channel| channel(lock) == name) {
+            return Some(format!("&{}", self.channel.and_then(first)?));
+        }
+        let is_it = |key: &&Derive| example(**key, lock) == name;
+        Some(format!("~{}", self.keys.iter().find(is_it).copied().and_then(first)?))
+    }
+
+    /// Whether those who wait for it subscribe.
+    pub(crate) fn listens(&self) -> bool {
+        self.listens
+    }
+
+    /// Whether `name` looks like a channel of this kind.
+    pub(crate) fn has_channel(&self, name: &str) -> bool {
+        let channel = self.channel.map(|channel| channel("")).unwrap_or_default();
+        let start = channel.trim_end_matches(['{', '}']);
+        !start.is_empty() && name.starts_with(start)
+    }
+
     /// The keys and channels of one lock, for a dry run.
     pub(crate) fn names(&self, lock: &str) -> (Vec<String>, Option<String>) {
         let mut keys = vec![lock.to_owned()];
-        keys.extend(self.keys.iter().map(|key| key(lock).replace('*', "1")));
+        keys.extend(self.keys.iter().map(|key| example(*key, lock)));
         (keys, self.channel.map(|channel| channel(lock)))
+    }
+}
+
+/// A name that the lock has, with something where anything may be. A star in the lock's own name stays.
+fn example(derive: Derive, lock: &str) -> String {
+    let derived = derive(lock);
+    match derived.split_once(lock) {
+        Some((before, after)) => format!("{before}{lock}{}", after.replace('*', "1")),
+        None => derived,
     }
 }
 
@@ -368,8 +439,9 @@ pub(crate) fn missing(text: &str, script: Option<&str>) -> String {
         let number = rest.trim_start().split(|c: char| !c.is_ascii_digit()).next()?;
         script.lines().nth(number.parse::<usize>().ok()?.checked_sub(1)?)
     });
-    // An error that a script passes on is one of a protected call.
-    let protected = || script.lines().filter(|line| line.contains("redis.pcall"));
+    // An error that a script passes on is one of a protected call. Of a command that it was told, nothing is known.
+    let told = script.matches("redis.pcall(").count() != script.matches("redis.pcall('").count();
+    let protected = || script.lines().filter(move |line| !told && line.contains("redis.pcall"));
     let commands = match line {
         Some(line) => sorted(commands_in(line).map(|command| format!("+{command}")).collect()),
         None => {

@@ -30,6 +30,7 @@ use super::link::{Line, Links, current};
 use super::refusal;
 use crate::config;
 use crate::durability::Durability;
+use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 
 /// How many acquisitions one `WAIT` is for at most. Their scripts run one after the other before it, within the reply time-out.
@@ -38,6 +39,9 @@ const GROUP: usize = 256;
 /// Where acquisitions go that replicas of one server must acknowledge.
 pub(crate) struct Durable {
     server: Arc<Server>,
+    env: Arc<dyn Env>,
+    /// How long an answer may take: a group before, a connection, the scripts and the replicas.
+    limit: Duration,
     /// One per runtime, as connections are.
     desks: Mutex<Vec<(Id, UnboundedSender<Job>)>>,
 }
@@ -63,7 +67,8 @@ impl Durable {
         let Durability::Acks(acks) = dial.durability else { return None };
         let (links, timeout) = (Links::new(dial.clone()), config::ack_timeout(dial.reply_timeout));
         let server = Server { links, acks, timeout, known: AtomicBool::new(false) };
-        Some(Durable { server: Arc::new(server), desks: Mutex::default() })
+        let (env, limit) = (dial.env.clone(), dial.reply_timeout * 4);
+        Some(Durable { server: Arc::new(server), env, limit, desks: Mutex::default() })
     }
 
     /// Whether the server can be asked what replicas have. How many there are now does not matter: they come and go.
@@ -86,10 +91,15 @@ impl Durable {
         if self.desk()?.send(job).is_err() {
             return Err(Error::new(ErrorKind::Unavailable, "the runtime is shutting down"));
         }
-        answered.await.unwrap_or_else(|_| {
-            let text = "its runtime ended: the step may or may not have happened";
+        let unknown = |why: &str| {
+            let text = format!("{why}: the step may or may not have happened");
             Err(Error::new(ErrorKind::Indeterminate, text))
-        })
+        };
+        // The desk is served by a runtime that may stand still, if nobody blocks on it any more.
+        tokio::select! {
+            answer = answered => answer.unwrap_or_else(|_| unknown("its runtime ended")),
+            () = self.env.sleep_apart(self.env.now().after(self.limit)) => unknown("no reply in time"),
+        }
     }
 
     /// Where the calling runtime's acquisitions are handed in.

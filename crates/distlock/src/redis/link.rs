@@ -67,6 +67,10 @@ impl Links {
         &self.dial.target
     }
 
+    pub(crate) fn dial(&self) -> &Dial {
+        &self.dial
+    }
+
     /// The server, in words for people.
     pub(crate) fn place(&self) -> String {
         self.dial.target.to_string()

@@ -6,6 +6,7 @@
 mod acl;
 mod call;
 mod connect;
+mod doctor;
 mod durable;
 mod exclusive;
 mod fair;
@@ -45,6 +46,7 @@ use self::connect::Dial;
 use self::node::Node;
 use self::topology::Topology;
 use crate::config;
+use crate::doctor::{Examine, Finding};
 use crate::durability::Durability;
 use crate::env::{BoxFuture, Env};
 use crate::error::Result;
@@ -287,6 +289,10 @@ impl Store for RedisStore {
 
     fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<Snapshot>>> {
         Box::pin(self.topology.list(prefix))
+    }
+
+    fn examine<'a>(&'a self, what: &'a Examine) -> BoxFuture<'a, Vec<Finding>> {
+        Box::pin(self.examined(what))
     }
 
     fn admin<'a>(&'a self, name: &'a str, op: &'a Admin) -> BoxFuture<'a, Result<i64>> {

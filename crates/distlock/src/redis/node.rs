@@ -11,7 +11,6 @@ use super::durable::Durable;
 use super::link::Links;
 use super::pubsub::Hub;
 use super::pubsub::{Doubt, Membership, Way, Wish};
-use super::refusal;
 use crate::error::Result;
 use crate::store::Topic;
 
@@ -61,7 +60,7 @@ impl Node {
         match self.acknowledging(call) {
             None => call.run(&self.links).await,
             // In a box: it must not make every other step bigger.
-            Some(durable) => refusal::checked(Box::pin(durable.ask(call, false)).await?),
+            Some(durable) => call.checked(Box::pin(durable.ask(call, false)).await?),
         }
     }
 

@@ -85,6 +85,18 @@ fn explain(code: &str, text: &str, script: Option<&str>) -> Error {
     error(ErrorKind::Unavailable, "the server refused")
 }
 
+/// The permission that is missing, if a refusal is about one.
+pub(crate) fn lacks(refused: &ServerError) -> Option<String> {
+    let text = refused.details().unwrap_or_default();
+    let acl = refused.code() == "NOPERM" || is_acl(text);
+    acl.then(|| acl::missing(text, None))
+}
+
+/// Whether these words are about a permission.
+pub(crate) fn is_acl(text: &str) -> bool {
+    words(text).any(|word| word == "NOPERM") || is_acl_in_script(text)
+}
+
 /// What a script's user may not do is worded without a code, by Redis and by Valkey in other words.
 fn is_acl_in_script(text: &str) -> bool {
     text.contains("user executing the script can't") || text.contains("ACL failure in script")

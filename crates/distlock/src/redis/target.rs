@@ -132,6 +132,11 @@ impl Target {
         Ok(Target { credentials: credentials(user, password)?, ..self })
     }
 
+    /// Whether it logs in as somebody.
+    pub(crate) fn has_credentials(&self) -> bool {
+        self.credentials.is_some()
+    }
+
     /// What the client crate needs to log in.
     pub(crate) fn login(&self) -> redis::RedisConnectionInfo {
         let mut login = redis::RedisConnectionInfo::default()

@@ -92,6 +92,21 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Every kind, in the order of the tour.
+    pub const ALL: [Kind; 11] = [
+        Kind::Mutex,
+        Kind::Fair,
+        Kind::Rw,
+        Kind::Fenced,
+        Kind::Spin,
+        Kind::Simple,
+        Kind::Multi,
+        Kind::Redlock,
+        Kind::Semaphore,
+        Kind::LeasedSemaphore,
+        Kind::Latch,
+    ];
+
     /// The word itself.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -13,6 +13,7 @@ pub use listen::{Listener, Topic};
 
 use std::fmt::Debug;
 
+use crate::doctor::{Examine, Finding, Level};
 use crate::durability::Durability;
 use crate::env::BoxFuture;
 use crate::error::{Error, ErrorKind, Result};
@@ -101,6 +102,15 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// Every lock that is held and whose name starts with `prefix`, as far as the store can tell locks from other data.
     fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<Snapshot>>>;
+
+    /// Looks whether it is fit for locks. Trouble is what it is about, so it has no error: whatever keeps it from looking is a
+    /// finding. A store says nothing of a kind that it does not offer.
+    fn examine<'a>(&'a self, what: &'a Examine) -> BoxFuture<'a, Vec<Finding>> {
+        let _ = what;
+        let says = "nothing is known of this store";
+        let finding = Finding::new(Level::Note, "store", self.place(), says);
+        Box::pin(std::future::ready(vec![finding]))
+    }
 
     /// Looks after a semaphore, a latch or a fence. Not idempotent unless the operation says so: the engine does not send
     /// it again when the answer is lost.

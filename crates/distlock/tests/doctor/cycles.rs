@@ -10,7 +10,7 @@ use distlock::{Error, Locks, MultiLock, Result};
 const LEASE: Duration = Duration::from_secs(30);
 
 /// Longer than it takes to get in when it is one's turn.
-const LINE: Duration = Duration::from_secs(4);
+const LINE: Duration = Duration::from_secs(15);
 
 /// Two clients, as good as two processes, and names for what they do.
 pub(crate) struct Cycle {
@@ -19,7 +19,7 @@ pub(crate) struct Cycle {
     /// How long the one that finds it busy waits.
     pub(crate) wait: Duration,
     /// What every name starts with.
-    pub(crate) prefix: &'static str,
+    pub(crate) prefix: String,
     /// What went wrong, by the part in which it did; each part has names of its own and ends with its first error.
     pub(crate) troubles: Vec<(&'static str, Error)>,
 }
@@ -117,6 +117,11 @@ impl Cycle {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             let mut done = first.unlock().await;
+            if done.is_err() {
+                // Nobody will get in before the lease ends.
+                waiting.iter().for_each(|one| one.abort());
+                return done;
+            }
             for one in waiting {
                 let entered = one.await.unwrap_or_else(|panic| panic!("{panic}"));
                 done = done.and(entered);
@@ -192,7 +197,7 @@ impl Cycle {
             };
             self.part(part, work).await;
         }
-        let (name, data) = (self.name("guarded"), self.name("data"));
+        let (name, data) = (self.name("{g}guarded"), self.name("{g}data"));
         let work = async {
             let read = here.rw(&name).read().lease(LEASE).await?;
             let look = distlock::store::Command::new("PTTL").key(&data);
@@ -203,20 +208,20 @@ impl Cycle {
     }
 
     async fn multi(&mut self) {
-        let names = ["{m}1", "{m}2"].map(|name| self.name(name));
+        let names = ["m1", "m2"].map(|name| self.name(name));
         let (here, there) = (self.locks.clone(), self.other.clone());
         let wait = self.wait;
         let work = async {
             let of =
                 |locks: &Locks| MultiLock::new(names.iter().map(|name| locks.mutex(name).into()));
-            let both = of(&here).lock().lease(LEASE).await?;
+            let both = of(&here).lock().wait(LINE).lease(LEASE).await?;
             let busy = of(&there).try_lock().wait(wait).await;
             let extended = both.extend(LEASE).await;
             let seen = here.mutex(&names[0]).inspect().await.map(drop);
             let done = both.unlock().await;
             assert!(busy?.is_none(), "both are held");
             extended.and(seen).and(done)?;
-            let held = there.mutex(&names[0]).lock().lease(LEASE).await?;
+            let held = there.mutex(&names[0]).lock().wait(LINE).lease(LEASE).await?;
             let forced = here.mutex(&names[0]).force_unlock().await;
             drop(held.unlock().await);
             forced.map(|was_held| assert!(was_held))

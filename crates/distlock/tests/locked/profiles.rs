@@ -131,6 +131,7 @@ fn what_is_wrong_is_said_with_file_line_and_key() {
         ),
         ("[profile.a]\nlazy = 'perhaps'", "locks.toml:2: profile.a.lazy: it is true or false"),
         ("[profile.a]\nurl = ['x']", "locks.toml:2: profile.a.url: expected a text"),
+        ("[profile.a]\nacks = 0", "locks.toml:2: profile.a.acks: it is how many replicas"),
         ("profile = 1", "locks.toml:1: profile: expected tables"),
         ("default = 1", "locks.toml:1: default: expected the name of a profile"),
         ("profile.a = 1", "locks.toml:1: profile.a: expected a table"),

@@ -15,7 +15,7 @@ use super::board::Board;
 use super::keeper;
 use super::map::Address;
 use super::redirect::{Redirect, is_doubtful};
-use super::source::Source;
+use super::source::{Known, Source};
 use super::survey::Answer;
 use super::view::View;
 use crate::error::{Error, ErrorKind, Result};
@@ -71,6 +71,20 @@ impl Fleet {
 
     pub(crate) fn source(&self) -> &Source {
         &self.0.source
+    }
+
+    pub(super) fn dial(&self) -> &Dial {
+        &self.0.dial
+    }
+
+    pub(super) fn known(&self) -> Known {
+        self.0.known()
+    }
+
+    /// Finds out who serves what now, whatever was known.
+    pub(super) async fn look_again(&self) -> Result<Way> {
+        let way = self.ready().await?;
+        self.0.renew().await.map(|_| way)
     }
 
     /// Finds out who serves what, unless that is known. Says how releases are called out.
@@ -310,12 +324,13 @@ impl Shared {
         }
     }
 
+    fn known(&self) -> Known {
+        let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
+        view.as_ref().map(View::known).unwrap_or_default()
+    }
+
     async fn survey(&self) -> Result<Answer> {
-        let known = {
-            let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
-            view.as_ref().map(View::known).unwrap_or_default()
-        };
-        self.source.survey(&self.dial, known).await
+        self.source.survey(&self.dial, self.known()).await
     }
 
     /// Finds out who serves what now. Returns whether that has changed.

@@ -4,6 +4,7 @@
 //! means, is known here alone. A set-up with one primary that moves is like a cluster of one slot.
 
 mod board;
+mod everybody;
 mod fleet;
 mod keeper;
 mod map;
@@ -20,6 +21,7 @@ mod survey;
 mod turns;
 mod view;
 
+pub(crate) use everybody::{Everybody, Part, Somebody};
 pub(crate) use fleet::Fleet;
 pub(crate) use source::Source;
 
