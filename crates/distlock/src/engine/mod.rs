@@ -21,6 +21,7 @@
 mod acquire;
 mod alarm;
 mod attempt;
+mod attempt_all;
 mod detach;
 mod drive;
 mod drivers;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquire::{Acquiring, Ask, Wait};
-use super::attempt::{Together, attempt_together};
+use super::attempt_all::{Together, attempt_together};
 use super::hold::Hold;
 use super::nature::Class;
 use super::vitals::State;

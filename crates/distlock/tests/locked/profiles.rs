@@ -148,6 +148,9 @@ fn what_is_wrong_is_said_with_file_line_and_key() {
     let profiles =
         Profiles::parse("[profile.a]\nprefix = 'x'\n[profile.b]\nurl = 'redis://u:canary@h'")
             .unwrap();
+    let durable = Profiles::parse("[profile.a]\nurl = 'memory:'\nacks = 1").unwrap();
+    let error = durable.locks_blocking("a").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "memory has no replicas: {error}");
     assert!(!format!("{profiles:?}").contains("canary"));
     let error = profiles.builder("a").unwrap_err();
     assert!(error.to_string().contains("DISTLOCK_A_URL"), "{error}");

@@ -21,19 +21,16 @@ use super::view::View;
 use crate::error::{Error, ErrorKind, Result};
 use crate::redis::call::Call;
 use crate::redis::connect::Dial;
-use crate::redis::link::Links;
 use crate::redis::node::Node;
 use crate::redis::pubsub::{Doubt, Way};
-use crate::redis::{list, refusal};
-use crate::store::{Listener, Snapshot};
-use crate::together::join_all;
+use crate::store::Listener;
 
 /// How many servers in a row may send a step elsewhere. Two are normal while a slot moves; more means that they do not agree,
 /// which passes.
 const HOPS: usize = 5;
 
 /// Dropping it closes all connections.
-pub(crate) struct Fleet(Arc<Shared>);
+pub(crate) struct Fleet(pub(super) Arc<Shared>);
 
 pub(super) struct Shared {
     pub(super) source: Source,
@@ -50,7 +47,7 @@ pub(super) struct Shared {
     /// How often a primary was replaced.
     term: AtomicU64,
     pub(super) board: Arc<Board>,
-    doubt: Arc<Doubt>,
+    pub(super) doubt: Arc<Doubt>,
 }
 
 impl Fleet {
@@ -204,51 +201,6 @@ impl Fleet {
         }
     }
 
-    /// Every lock on every server whose name starts with `prefix`.
-    pub(crate) async fn list(&self, prefix: &str) -> Result<Vec<Snapshot>> {
-        self.ready().await?;
-        if self.0.source.has_one() {
-            let found = list::list(&self.0.serving(0)?.links, prefix).await;
-            return found.inspect_err(|_| self.0.doubt.raise());
-        }
-        let nodes = self.0.nodes();
-        let walks = nodes.iter().map(|node| {
-            let walk: crate::env::BoxFuture<'_, Result<Vec<Snapshot>>> =
-                Box::pin(list::walk(&node.links, prefix, move |names| async move {
-                    self.look(&node.links, &names).await
-                }));
-            walk
-        });
-        let mut locks = Vec::new();
-        for found in join_all(walks.collect()).await {
-            locks.extend(found?);
-        }
-        // A key that moves may be seen on both sides.
-        locks.sort_by(|a, b| a.name.cmp(&b.name));
-        locks.dedup_by(|a, b| a.name == b.name);
-        Ok(locks)
-    }
-
-    /// The locks among these keys of one server. Each may be in a slot of its own, so each gets a call of its own.
-    async fn look(&self, links: &Links, names: &[Arc<str>]) -> Result<Vec<Snapshot>> {
-        let mut locks = Vec::new();
-        for names in names.chunks(list::BATCH) {
-            let calls: Vec<Call> =
-                names.iter().map(|name| list::look(std::slice::from_ref(name))).collect();
-            let replies = Call::ask_all(&calls, links).await?;
-            for (name, reply) in names.iter().zip(replies) {
-                let one = std::slice::from_ref(name);
-                let moved = Redirect::of(&reply, "").is_some();
-                let reply = match moved {
-                    true => self.run(name, list::look(one)).await?,
-                    false => refusal::checked(reply)?,
-                };
-                locks.extend(list::listed(one, reply)?);
-            }
-        }
-        Ok(locks)
-    }
-
     pub(crate) fn place(&self) -> String {
         self.0.place.get().cloned().unwrap_or_else(|| self.0.source.to_string())
     }
@@ -280,12 +232,12 @@ impl Shared {
     }
 
     /// The primaries.
-    fn nodes(&self) -> Vec<Arc<Node>> {
+    pub(super) fn nodes(&self) -> Vec<Arc<Node>> {
         let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
         view.as_ref().map(|view| view.nodes().to_vec()).unwrap_or_default()
     }
 
-    fn serving(&self, slot: u16) -> Result<Arc<Node>> {
+    pub(super) fn serving(&self, slot: u16) -> Result<Arc<Node>> {
         let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
         let node = view.as_ref().and_then(|view| view.serving(slot));
         node.ok_or_else(|| {

@@ -7,6 +7,7 @@ mod board;
 mod everybody;
 mod fleet;
 mod keeper;
+mod listing;
 mod map;
 mod redirect;
 mod replicated;

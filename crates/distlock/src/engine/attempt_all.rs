@@ -1,0 +1,139 @@
+//! Asking the store for several locks in one step.
+
+use super::acquire::Ask;
+use super::attempt::{Attempting, Doubt, Lead, seat, too_late};
+use super::hold::Hold;
+use super::lanes::LaneRef;
+use super::multi::Part;
+use super::retry::Retry;
+use super::vitals::State;
+use super::waiters::Step;
+use super::{Engine, release};
+use crate::config;
+use crate::env::BoxFuture;
+use crate::error::Result;
+use crate::observe::Event;
+use crate::store::{self, Claim};
+use crate::together::join_all;
+
+/// How an attempt for several ended.
+pub(super) enum Together {
+    Won(Vec<Hold>),
+    /// Which one was in the way.
+    Busy(usize),
+    /// They must be asked for one by one.
+    Apart,
+}
+
+/// Asks the store for several locks of one engine in one step. As one attempt does, it asks again after a failure, for as
+/// long as a command may take.
+pub(super) async fn attempt_together(parts: Vec<Part>) -> Result<Together> {
+    let Some((engine, ..)) = parts.first() else { return Ok(Together::Apart) };
+    let engine = engine.clone();
+    let lane =
+        |(engine, name, ask): &Part| engine.lanes.to_wait(name, ask.what, ask.owner, ask.explicit);
+    let lanes: Vec<LaneRef> = parts.iter().map(lane).collect();
+    let mut leads = Vec::with_capacity(parts.len());
+    for ((_, _, ask), lane) in parts.iter().zip(&lanes) {
+        match lead(lane, ask) {
+            Some(lead) => leads.push(Attempting { lane, lead }),
+            None => return Ok(Together::Apart), // single tries know what to wait for
+        }
+    }
+    let claims: Vec<Claim> = parts.iter().map(|(_, name, ask)| ask.claim(&engine, name)).collect();
+    let mut doubts: Vec<Doubt> = claims
+        .iter()
+        .zip(&lanes)
+        .map(|(claim, lane)| Doubt {
+            engine: engine.clone(),
+            lane: lane.clone(),
+            what: claim.what,
+            owner: claim.owner,
+            lease: claim.lease,
+            armed: false,
+        })
+        .collect();
+    let mut arm = |armed| doubts.iter_mut().for_each(|doubt| doubt.armed = armed);
+    let observe = |event| {
+        parts.iter().for_each(|(_, name, ask)| engine.observe(ask.kind, name, event));
+    };
+    let (start, mut unsure, mut retry) = (engine.env.now(), false, Retry::default());
+    let patience = start.after(config::COMMAND_TIMEOUT);
+    loop {
+        if engine.is_closed() {
+            return Err(Engine::closed_error());
+        }
+        observe(Event::Attempted);
+        let sent = engine.env.now();
+        arm(true); // until it is answered
+        match engine.store.acquire_all(&claims).await {
+            Ok(store::Together::Acquired(tokens)) => {
+                let holds: Vec<Hold> = (0..parts.len())
+                    .map(|at| {
+                        let (lane, ask) = (&lanes[at], &parts[at].2);
+                        seat(&engine, lane, ask, &claims[at], sent, leads[at].lead)
+                            .with_token(tokens.get(at).copied().flatten())
+                    })
+                    .collect();
+                arm(false);
+                // A reply that took longer than the lease proves nothing any more: dropping them lets go.
+                if let Some(late) = holds.iter().position(|hold| hold.state() == State::Lost) {
+                    return too_late(&engine).map_or(Ok(Together::Busy(late)), Err);
+                }
+                if engine.is_closed() {
+                    return Err(Engine::closed_error());
+                }
+                observe(Event::Acquired { waited: engine.env.now().since(start) });
+                return Ok(Together::Won(holds));
+            }
+            Ok(store::Together::Busy { at, .. }) => {
+                arm(unsure);
+                observe(Event::GaveUp { waited: engine.env.now().since(start) });
+                return Ok(Together::Busy(at));
+            }
+            Ok(store::Together::Apart) => {
+                arm(false);
+                return Ok(Together::Apart);
+            }
+            Err(e) if e.is_not_durable() => {
+                arm(false);
+                observe(Event::NotDurable);
+                let back = claims.iter().map(|claim| -> BoxFuture<'_, ()> {
+                    let Claim { name, what, owner, lease, .. } = claim;
+                    Box::pin(release::take_back(&engine, name, *what, *owner, *lease))
+                });
+                join_all(back.collect()).await;
+                observe(Event::GaveUp { waited: engine.env.now().since(start) });
+                return Err(e);
+            }
+            Err(e) => {
+                unsure |= e.is_in_doubt();
+                arm(unsure);
+                if !e.is_retryable() {
+                    return Ok(Together::Apart); // which says whose fault it is
+                }
+                if engine.env.now() >= patience {
+                    observe(Event::GaveUp { waited: engine.env.now().since(start) });
+                    return Err(e);
+                }
+                engine.env.sleep_until(retry.next(&*engine.env).min(patience)).await;
+            }
+        }
+    }
+}
+
+/// Whether one lock of several may be asked for now, and as what. As [`way`](super::way::way) has it for single tries, but that
+/// whoever must wait for something, or holds it already, is sent there.
+fn lead(lane: &LaneRef, ask: &Ask) -> Option<Lead> {
+    let mut state = lane.state();
+    if !ask.explicit {
+        return (state.stepping != Some(Step::Release)).then_some(Lead::None);
+    }
+    // Steps of an owner that somebody else may use too come one after the other.
+    let holds = state.seat.as_ref().is_some_and(|seat| seat.tenure.owner == ask.owner);
+    if holds || state.stepping.is_some() || state.attempting {
+        return None;
+    }
+    state.attempting = true;
+    Some(Lead::Caller)
+}
