@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use distlock::Locks;
 use distlock_testkit::suites::{Section, eventually};
@@ -153,7 +153,14 @@ async fn moves_under_load(flavor: Flavor, way: &str) {
     for _ in 0..MOVES {
         some_more().await;
         let pause = || tokio::time::sleep(Duration::from_millis(20)); // an open slot, under load
+        let (since, before) = (Instant::now(), inside.load(Ordering::SeqCst));
         cluster.move_slot("{t}k", pause).await;
+        let moved = since.elapsed();
+        let during = inside.load(Ordering::SeqCst) - before;
+        let next = || async { inside.load(Ordering::SeqCst) > before + during };
+        eventually("somebody gets in", next).await;
+        let after = since.elapsed() - moved;
+        println!("{way}: moved in {moved:?}, {during} got in meanwhile, the next {after:?} after");
     }
     some_more().await;
     stop.store(true, Ordering::SeqCst);
