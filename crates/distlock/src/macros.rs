@@ -70,10 +70,11 @@ pub trait Held: Sized + Send {
 }
 
 macro_rules! held {
-    ($($guard:ident),*) => {
+    ($($guard:ident: $guards:expr;)*) => {
         $(impl Held for $guard {
             fn guards(&self) -> Vec<&Guard> {
-                vec![self]
+                let guards: fn(&$guard) -> Vec<&Guard> = $guards;
+                guards(self)
             }
 
             fn release(self) -> impl Future<Output = Result<()>> + Send {
@@ -91,24 +92,13 @@ macro_rules! held {
     };
 }
 
-held!(Guard, ReadGuard, WriteGuard, FencedGuard, Permits);
-
-impl Held for MultiGuard {
-    fn guards(&self) -> Vec<&Guard> {
-        self.guards().iter().collect()
-    }
-
-    fn release(self) -> impl Future<Output = Result<()>> + Send {
-        self.unlock()
-    }
-
-    fn release_blocking(self) -> Result<()> {
-        self.unlock_blocking()
-    }
-
-    fn during<F: Future>(&self, work: F) -> impl Future<Output = Result<F::Output>> {
-        self.while_held(work)
-    }
+held! {
+    Guard: |guard| vec![guard];
+    ReadGuard: |guard| vec![guard];
+    WriteGuard: |guard| vec![guard];
+    FencedGuard: |guard| vec![guard];
+    Permits: |guard| vec![guard];
+    MultiGuard: |several| several.guards().iter().collect();
 }
 
 /// The locks of the functions that are being run, the innermost first. A function that is called from within another one

@@ -6,7 +6,7 @@ mod settings;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::OnceCell;
 
@@ -78,15 +78,11 @@ pub struct Profiles(Arc<Inner>);
 
 struct Inner {
     default: String,
-    profiles: BTreeMap<String, Profile>,
+    profiles: BTreeMap<String, Settings>,
     /// Of profiles that only the environment knows.
     source: Source,
-}
-
-#[derive(Default)]
-struct Profile {
-    settings: Settings,
-    locks: OnceCell<Locks>,
+    /// Who has asked for a profile gets the same locks again: two would not know of each other's holds.
+    connected: Mutex<BTreeMap<String, Arc<OnceCell<Locks>>>>,
 }
 
 static INSTALLED: OnceLock<Profiles> = OnceLock::new();
@@ -134,16 +130,17 @@ impl Profiles {
         let mut profiles = BTreeMap::new();
         for (name, mut settings) in file.profiles {
             settings.overridden(&name, name == default, &source)?;
-            profiles.insert(name, Profile { settings, locks: OnceCell::new() });
+            profiles.insert(name, settings);
         }
         if !profiles.contains_key(&default) {
             let mut settings = Settings::default();
             settings.overridden(&default, true, &source)?;
             if settings.url.is_some() {
-                profiles.insert(default.clone(), Profile { settings, locks: OnceCell::new() });
+                profiles.insert(default.clone(), settings);
             }
         }
-        Ok(Profiles(Arc::new(Inner { default, profiles, source })))
+        let connected = Mutex::default();
+        Ok(Profiles(Arc::new(Inner { default, profiles, source, connected })))
     }
 
     /// Makes these the ones that [`Profiles::get`] and `#[locked]` find.
@@ -184,18 +181,16 @@ impl Profiles {
     /// # Errors
     /// As [`get`](Profiles::get).
     pub async fn locks(&self, name: &str) -> Result<Locks> {
-        let Some(profile) = self.0.profiles.get(name) else {
-            // One that only the environment knows: not kept, so it is for those who keep it.
-            return self
-                .builder(name)?
-                .connect()
-                .await
-                .map_err(|e| e.at(&format!("profile {name:?}")));
-        };
-        let connect = || async {
-            self.builder(name)?.connect().await.map_err(|e| e.at(&format!("profile {name:?}")))
-        };
-        profile.locks.get_or_try_init(connect).await.cloned()
+        let connected = || self.0.connected.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = connected().get(name).and_then(|once| once.get().cloned());
+        if let Some(locks) = known {
+            return Ok(locks);
+        }
+        let builder = self.builder(name)?;
+        let once = connected().entry(name.to_owned()).or_default().clone();
+        let connect =
+            || async { builder.connect().await.map_err(|e| e.at(&format!("profile {name:?}"))) };
+        once.get_or_try_init(connect).await.cloned()
     }
 
     /// [`locks`](Profiles::locks) for programs without a runtime.
@@ -212,7 +207,7 @@ impl Profiles {
     pub fn builder(&self, name: &str) -> Result<Builder> {
         let inner = &self.0;
         match inner.profiles.get(name) {
-            Some(profile) => profile.settings.builder(name),
+            Some(settings) => settings.builder(name),
             None => {
                 let mut settings = Settings::default();
                 settings.overridden(name, false, &inner.source)?;

@@ -97,15 +97,26 @@ fn the_environment_has_the_last_word() {
     assert!(said.contains("default: Config: no profile \"default\": there are none"), "{said}");
 }
 
+/// Which `Locks` it is.
+fn client(locks: &Locks) -> String {
+    let owner = locks.owner().to_string();
+    owner.rsplit_once(':').expect("a client and a number").0.to_owned()
+}
+
 #[test]
 fn in_a_child() {
     if std::env::var_os("PROFILES_CHILD").is_none() {
         return;
     }
     for name in ["default", "my-shop"] {
-        match Profiles::load().and_then(|profiles| profiles.locks_blocking(name)) {
-            Ok(locks) => {
-                let _: &Locks = &locks;
+        let twice = |profiles: Profiles| {
+            let once = profiles.locks_blocking(name)?;
+            Ok((once, profiles.locks_blocking(name)?))
+        };
+        match Profiles::load().and_then(twice) {
+            Ok((once, again)) => {
+                // Else a function that calls another one would wait for itself.
+                assert_eq!(client(&once), client(&again), "the same locks");
                 println!("{name}: ok");
             }
             Err(error) => println!("{name}: {:?}: {error}", error.kind()),
