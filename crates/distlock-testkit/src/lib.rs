@@ -26,7 +26,7 @@ pub mod server;
 pub mod service;
 pub mod suites;
 
-mod port;
+pub mod port;
 mod scratch;
 mod spawn;
 

@@ -23,7 +23,7 @@ pub(crate) fn listener() -> TcpListener {
 }
 
 /// A port that was free a moment ago. Whoever takes it must cope with having lost the race.
-pub(crate) fn free() -> u16 {
+pub fn free() -> u16 {
     listener().local_addr().expect("a bound listener has an address").port()
 }
 

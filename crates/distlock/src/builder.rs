@@ -12,7 +12,7 @@ use crate::env::{Env, System};
 use crate::error::{Error, ErrorKind, Result};
 use crate::locks::Locks;
 use crate::memory::MemoryStore;
-use crate::observe::{Observer, Tracing};
+use crate::observe::{self, Observer};
 use crate::store::Store;
 
 /// How those who wait find out that they may go on.
@@ -54,7 +54,7 @@ impl Default for Builder {
             durability: Durability::Primary,
             lazy: false,
             env: Arc::new(System),
-            observer: Arc::new(Tracing),
+            observer: observe::usual(),
             store: None,
             #[cfg(feature = "redis")]
             connector: None,
@@ -133,7 +133,7 @@ impl Builder {
         self
     }
 
-    /// Who is told what happens; [`Tracing`] unless set.
+    /// Who is told what happens; [`Tracing`](crate::Tracing) unless set, and with the feature `metrics` also `Metrics`.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Builder {
         self.observer = observer;
         self

@@ -5,12 +5,14 @@ use std::future::Future;
 use std::ops::Deref;
 use std::time::Duration;
 
+use tracing::Instrument;
+
 use crate::engine::{self, Hold, State};
 use crate::error::Result;
 use crate::member::Member;
 use crate::owner::Owner;
 use crate::request::{Acquire, Got, May, check_lease};
-use crate::store::{PermitId, What};
+use crate::store::{Kind, PermitId, What};
 use crate::together;
 
 /// The lock is held while this lives, unless it is [lost](Guard::lost). Dropping it releases the lock.
@@ -122,7 +124,8 @@ impl Guard {
         extended.map_err(|e| e.about(about.kind, about.name()))
     }
 
-    /// Runs `work` while the lock is held and drops it when the lock is lost.
+    /// Runs `work` while the lock is held and drops it when the lock is lost. Log lines of `work` are in the `tracing` span `held`,
+    /// with the lock's kind and name.
     ///
     /// # Cancel safety
     /// Dropping this drops `work`; the guard stays as it is.
@@ -131,6 +134,7 @@ impl Guard {
     /// `Lost`; what `work` had done by then, it has done.
     pub async fn while_held<F: Future>(&self, work: F) -> Result<F::Output> {
         let tenure = &self.hold.tenure;
+        let work = work.instrument(held_span(tenure.kind, tenure.name()));
         let done = together::unless(self.lost(), || self.is_lost(), work).await;
         done.ok_or_else(|| engine::lost().about(tenure.kind, tenure.name()))
     }
@@ -150,6 +154,11 @@ impl Guard {
     pub fn leak(self) -> Owner {
         self.hold.leak()
     }
+}
+
+/// What log lines of work under a lock belong to.
+pub(crate) fn held_span(kind: Kind, name: &str) -> tracing::Span {
+    tracing::info_span!(target: "distlock", "held", kind = kind.as_str(), name)
 }
 
 impl fmt::Debug for Guard {

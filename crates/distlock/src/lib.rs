@@ -61,6 +61,8 @@ mod locks;
 pub mod macros;
 mod member;
 mod memory;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod observe;
 mod owner;
 #[cfg(feature = "profiles")]
@@ -78,6 +80,8 @@ mod together;
 #[doc = include_str!("locked.md")]
 pub use distlock_macros::locked;
 
+#[cfg(feature = "metrics")]
+pub use self::metrics::Metrics;
 pub use backoff::Backoff;
 pub use builder::{Builder, WaitBy};
 pub use durability::Durability;
@@ -90,7 +94,7 @@ pub use kinds::{
 };
 pub use locks::Locks;
 pub use member::Member;
-pub use observe::{Event, Observer, Subject, Tracing};
+pub use observe::{Event, Observer, Outcome, Subject, Tracing};
 pub use owner::Owner;
 #[cfg(feature = "profiles")]
 pub use profiles::Profiles;

@@ -17,7 +17,7 @@ use crate::kinds::{
     StoredFenceGate, check_nodes,
 };
 use crate::memory::MemoryStore;
-use crate::observe::Tracing;
+use crate::observe;
 use crate::owner::Owner;
 use crate::quorum::{Node, Quorum};
 use crate::store::Snapshot;
@@ -74,7 +74,7 @@ impl Locks {
     pub fn memory() -> Locks {
         let env: Arc<dyn Env> = Arc::new(System);
         let store = MemoryStore::new(env.clone());
-        let engine = Engine::new(store, env, Arc::new(Tracing), Tuning::default());
+        let engine = Engine::new(store, env, observe::usual(), Tuning::default());
         Locks { engine, prefix: Arc::from(""), place: Arc::from("memory:") }
     }
 

@@ -54,6 +54,6 @@ impl Member {
         let owner = owner.filter(|_| what.reenters());
         let explicit = owner.is_some();
         let owner = owner.unwrap_or_else(|| engine.mint_owner());
-        Ok((engine, name, Ask { kind, what, spin, owner, explicit, lease, wait }))
+        Ok((engine, name, Ask { kind, what, spin, owner, explicit, part: false, lease, wait }))
     }
 }

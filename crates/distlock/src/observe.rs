@@ -1,6 +1,7 @@
 //! What happens to locks, told to whoever wants to count or log it.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::store::Kind;
@@ -9,6 +10,8 @@ use crate::store::Kind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
+    /// Somebody asks for the lock. One [`Answered`](Event::Answered) follows, whatever happens.
+    Asked,
     /// The store was asked for the lock.
     Attempted,
     /// The lock was acquired.
@@ -21,6 +24,18 @@ pub enum Event {
         /// From the call to giving up.
         waited: Duration,
     },
+    /// Whoever [asked](Event::Asked) has an answer now: [`Acquired`](Event::Acquired) and [`GaveUp`](Event::GaveUp) in more
+    /// detail, once for each request. Of several locks that are asked for together this is told of all as one, of kind
+    /// [`multi`](Kind::Multi).
+    Answered {
+        /// Which.
+        outcome: Outcome,
+        /// From the call to the answer.
+        waited: Duration,
+    },
+    /// A hold begins. Deeper levels of the same owner are not told. One of [`Released`](Event::Released),
+    /// [`Lost`](Event::Lost), [`Leaked`](Event::Leaked) and [`Revoked`](Event::Revoked) follows.
+    Entered,
     /// Too few replicas acknowledged an acquisition, which is rolled back; see [`Durability`](crate::Durability). The caller
     /// gives up.
     NotDurable,
@@ -35,8 +50,41 @@ pub enum Event {
     Suspect,
     /// The lock is lost: its lease ran out, or somebody removed it.
     Lost,
+    /// Its last guard was leaked: the store keeps it until its lease ends.
+    Leaked,
+    /// It was taken from its guards because its `Locks` was closed.
+    Revoked,
     /// A connection was made again after it broke.
     Reconnected,
+}
+
+/// How a request for a lock ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// With the lock.
+    Acquired,
+    /// It was busy, and one attempt was all that was asked for.
+    Busy,
+    /// It stayed busy for the whole wait.
+    TimedOut,
+    /// Whoever asked left before there was an answer.
+    Cancelled,
+    /// With an error: the store could not be reached, or would not.
+    Failed,
+}
+
+impl Outcome {
+    /// The word for it: `acquired`, `busy`, `timeout`, `cancelled`, `failed`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Outcome::Acquired => "acquired",
+            Outcome::Busy => "busy",
+            Outcome::TimedOut => "timeout",
+            Outcome::Cancelled => "cancelled",
+            Outcome::Failed => "failed",
+        }
+    }
 }
 
 /// The lock an [`Event`] is about; the empty name for events of a whole connection.
@@ -78,6 +126,34 @@ pub trait Observer: fmt::Debug + Send + Sync + 'static {
     fn observe(&self, lock: Subject<'_>, event: Event);
 }
 
+/// Both are told, one after the other.
+///
+/// ```
+/// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+/// # rt.block_on(async {
+/// use std::sync::Arc;
+/// use distlock::{Event, Locks, Observer, Subject, Tracing};
+///
+/// #[derive(Debug)]
+/// struct Pager;
+/// impl Observer for Pager {
+///     fn observe(&self, lock: Subject<'_>, event: Event) {
+///         if event == Event::Lost {
+///             println!("wake somebody up: {} is lost", lock.name);
+///         }
+///     }
+/// }
+/// let locks = Locks::builder().url("memory:").observer(Arc::new((Tracing, Pager))).connect().await?;
+/// # Ok::<(), distlock::Error>(())
+/// # }).unwrap();
+/// ```
+impl<A: Observer, B: Observer> Observer for (A, B) {
+    fn observe(&self, lock: Subject<'_>, event: Event) {
+        self.0.observe(lock, event);
+        self.1.observe(lock, event);
+    }
+}
+
 /// The default observer: losses and doubts as `tracing` warnings, the rest at debug and trace level.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tracing;
@@ -103,9 +179,27 @@ impl Observer for Tracing {
             Event::Released { held } => {
                 tracing::debug!(target: "distlock", kind, name, ?held, "released")
             }
-            Event::Attempted | Event::Renewed => {
+            Event::Leaked | Event::Revoked => {
+                tracing::debug!(target: "distlock", kind, name, ?event)
+            }
+            Event::Asked
+            | Event::Attempted
+            | Event::Answered { .. }
+            | Event::Entered
+            | Event::Renewed => {
                 tracing::trace!(target: "distlock", kind, name, ?event)
             }
         }
     }
+}
+
+/// Who is told unless the program says otherwise.
+pub(crate) fn usual() -> Arc<dyn Observer> {
+    #[cfg(feature = "metrics")]
+    {
+        crate::Metrics::describe();
+        Arc::new((Tracing, crate::Metrics))
+    }
+    #[cfg(not(feature = "metrics"))]
+    Arc::new(Tracing)
 }

@@ -16,6 +16,7 @@ use super::attempt::{Tried, attempt, reenter};
 use super::detach::Detached;
 use super::hold::Hold;
 use super::lanes::LaneRef;
+use super::wait::Wait;
 use super::waiters::{Grant, LaneState};
 use super::way::{Place, Way, way};
 use super::{Engine, drive, release};
@@ -23,7 +24,7 @@ use crate::backoff::Backoff;
 use crate::config;
 use crate::env::{BoxFuture, Moment};
 use crate::error::{Error, ErrorKind, Result};
-use crate::observe::Event;
+use crate::observe::{Event, Outcome};
 use crate::owner::Owner;
 use crate::store::{Claim, Kind, What};
 
@@ -37,20 +38,11 @@ pub(crate) struct Ask {
     pub(crate) owner: Owner,
     /// The caller named the owner, so it may hold the lock already.
     pub(crate) explicit: bool,
+    /// One of several that are asked for together: who asked hears of all as one.
+    pub(crate) part: bool,
     /// `None`: the watchdog's timeout, renewed.
     pub(crate) lease: Option<Duration>,
     pub(crate) wait: Wait,
-}
-
-/// How long a caller waits.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Wait {
-    /// One attempt.
-    Once,
-    /// As long as this.
-    For(Duration),
-    /// As long as it takes.
-    Forever,
 }
 
 impl Ask {
@@ -58,19 +50,7 @@ impl Ask {
     pub(super) fn is_plain(&self) -> bool {
         matches!(self.what, What::Exclusive | What::Fenced)
     }
-}
 
-impl fmt::Display for Wait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Wait::Once => f.write_str("one attempt"),
-            Wait::For(wait) => write!(f, "{wait:?}"),
-            Wait::Forever => f.write_str("any time"),
-        }
-    }
-}
-
-impl Ask {
     pub(super) fn lease(&self, engine: &Engine) -> Duration {
         self.lease.unwrap_or(engine.tuning.watchdog)
     }
@@ -98,6 +78,8 @@ pub(crate) struct Acquiring {
     lane: LaneRef,
     start: Moment,
     stage: Stage,
+    /// What log lines of it belong to; in a box, and only if somebody listens.
+    span: Option<Box<tracing::Span>>,
 }
 
 enum Stage {
@@ -126,7 +108,7 @@ impl Acquiring {
     pub(crate) fn new(engine: Arc<Engine>, name: &Arc<str>, ask: Ask) -> Acquiring {
         let lane = engine.lanes.to_wait(name, ask.what, ask.owner, ask.explicit);
         let start = engine.env.now();
-        Acquiring { engine, ask, lane, start, stage: Stage::New }
+        Acquiring { engine, ask, lane, start, stage: Stage::New, span: None }
     }
 
     /// What was asked, and whom.
@@ -226,7 +208,15 @@ impl Acquiring {
             _ => Event::GaveUp { waited },
         };
         engine.observe(ask.kind, &self.lane.name, event);
+        self.answered(Outcome::of(&outcome, ask.wait), waited);
         outcome.map_err(|e| e.about(ask.kind, &self.lane.name))
+    }
+
+    fn answered(&self, outcome: Outcome, waited: Duration) {
+        if !self.ask.part {
+            let event = Event::Answered { outcome, waited };
+            self.engine.observe(self.ask.kind, &self.lane.name, event);
+        }
     }
 
     /// One step further: the outcome, if there is one now.
@@ -234,6 +224,9 @@ impl Acquiring {
         let step = match &mut self.stage {
             Stage::New => {
                 self.start = self.engine.env.now();
+                if !self.ask.part {
+                    self.engine.observe(self.ask.kind, &self.lane.name, Event::Asked);
+                }
                 self.stage = Stage::Look;
                 Ok(())
             }
@@ -278,16 +271,29 @@ impl Future for Acquiring {
     type Output = Result<Option<Hold>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Option<Hold>>> {
-        loop {
-            if let Some(outcome) = ready!(self.advance(cx)) {
-                return Poll::Ready(self.end(outcome));
-            }
+        if matches!(self.stage, Stage::New) {
+            let span = acquire_span(self.ask.kind, &self.lane.name);
+            self.span = (!span.is_disabled()).then(|| Box::new(span));
         }
+        let span = self.span.take();
+        let inside = span.as_ref().map(|span| span.enter());
+        let outcome = loop {
+            match self.advance(cx) {
+                Poll::Ready(Some(outcome)) => break Poll::Ready(self.end(outcome)),
+                Poll::Ready(None) => {}
+                Poll::Pending => break Poll::Pending,
+            }
+        };
+        drop(inside);
+        self.span = span;
+        outcome
     }
 }
 
 impl Drop for Acquiring {
     fn drop(&mut self) {
+        let span = self.span.take();
+        let _inside = span.as_ref().map(|span| span.enter());
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::New | Stage::Over => return,
             Stage::Queued(place, _) => {
@@ -297,7 +303,13 @@ impl Drop for Acquiring {
         }
         let waited = self.engine.env.now().since(self.start);
         self.engine.observe(self.ask.kind, &self.lane.name, Event::GaveUp { waited });
+        self.answered(Outcome::Cancelled, waited);
     }
+}
+
+/// What log lines of an acquisition belong to.
+pub(super) fn acquire_span(kind: Kind, name: &str) -> tracing::Span {
+    tracing::debug_span!(target: "distlock", "acquire", kind = kind.as_str(), name)
 }
 
 /// Waits for a turn to ask.

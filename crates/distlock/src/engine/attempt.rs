@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::{Ask, Wait};
+use super::acquire::Ask;
 use super::hold::{Hold, Tenure};
 use super::lanes::LaneRef;
 use super::retry::Retry;
 use super::tell::Stepping;
 use super::vitals::{Life, State};
+use super::wait::Wait;
 use super::{Engine, release};
 use crate::durability::Durability;
 use crate::env::Moment;
@@ -196,6 +197,7 @@ pub(super) fn seat(
     if let Some(before) = before {
         before.lose();
     }
+    tenure.observe(Event::Entered);
     Hold::new(tenure, watched)
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::acquire::{Ask, Wait};
+use super::acquire::Ask;
 use super::alarm::Bell;
 use super::attempt::{Lead, Tried, attempt};
 use super::drivers::Turn;
@@ -15,6 +15,7 @@ use super::hold::Tenure;
 use super::lanes::LaneRef;
 use super::retry::Retry;
 use super::vitals::State;
+use super::wait::Wait;
 use super::waiters::{Grant, LaneState, StandBack, Ticket};
 use super::watchdog::verify;
 use super::{Engine, release};
@@ -312,6 +313,7 @@ fn next_move(driver: &mut Driver, now: Moment) -> Move {
         spin: first.spin,
         owner: first.owner,
         explicit: first.explicit,
+        part: true, // of a request that has been told
         lease: first.lease,
         wait: Wait::Forever,
     };

@@ -133,7 +133,7 @@ impl Tenure {
     /// A step got no answer.
     pub(super) fn doubt(&self) {
         if self.vitals.doubt() {
-            self.engine.observe(self.kind, &self.lane.name, Event::Suspect);
+            self.observe(Event::Suspect);
         }
     }
 
@@ -143,7 +143,7 @@ impl Tenure {
         if self.vitals.lose() {
             self.engine.watchdog.forget(self);
             // Observers first: whoever is woken by the loss finds it counted.
-            self.engine.observe(self.kind, &self.lane.name, Event::Lost);
+            self.observe(Event::Lost);
             self.vitals.call_out();
         }
         self.lane.vacate(self);
@@ -163,17 +163,23 @@ impl Tenure {
         self.vitals.is_released()
     }
 
-    /// It is taken away on purpose: its guards learn of it as of any loss, but the store is told.
-    pub(super) fn revoke(&self) {
-        if self.vitals.lose() {
+    /// It is taken away on purpose: its guards learn of it as of any loss, but the store is told. False if it had ended before.
+    pub(super) fn revoke(&self) -> bool {
+        let alive = self.vitals.lose();
+        if alive {
             self.engine.watchdog.forget(self);
             self.vitals.call_out();
         }
+        alive
+    }
+
+    pub(super) fn observe(&self, event: Event) {
+        self.engine.observe(self.kind, &self.lane.name, event);
     }
 
     pub(super) fn observe_release(&self) {
         let held = self.engine.env.now().since(self.since);
-        self.engine.observe(self.kind, &self.lane.name, Event::Released { held });
+        self.observe(Event::Released { held });
     }
 }
 

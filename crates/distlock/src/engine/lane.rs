@@ -12,6 +12,7 @@ use super::hold::Tenure;
 use super::lanes::{LaneRef, Shards};
 use super::nature::{Class, Spot};
 use super::waiters::{LaneState, Ticket, Waiter};
+use crate::observe::Event;
 use crate::owner::Owner;
 use crate::store::What;
 
@@ -149,11 +150,14 @@ impl Lane {
         seat.watched -= u32::from(watched);
         tenure.watch(seat.watched > 0);
         if seat.depth == 0 {
-            tenure.finish();
+            let alive = tenure.finish();
             let seat = state.seat.take();
             state.wire = None;
             drop(state);
             drop(seat);
+            if alive {
+                tenure.observe(Event::Leaked);
+            }
             self.announce();
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! acquire.rs   the road in: try; if busy, queue and let the driver try for you
+//! wait.rs      how long, and what came of it
 //! way.rs       which way a caller goes, as its lane says
 //! attempt.rs   asking the store; never cancelled
 //! nature.rs    what there is to know of a kind
@@ -35,17 +36,19 @@ mod retry;
 mod shares;
 mod tell;
 mod vitals;
+mod wait;
 mod waiters;
 mod watchdog;
 mod way;
 
-pub(crate) use acquire::{Acquiring, Ask, Wait};
+pub(crate) use acquire::{Acquiring, Ask};
 pub(crate) use detach::Detached;
 pub(crate) use hold::{Hold, Tenure};
 pub(crate) use multi::{All, Part, acquire_all, unlock_all};
 pub(crate) use release::lost;
 pub(crate) use release::unlock;
 pub use vitals::State;
+pub(crate) use wait::Wait;
 pub(crate) use watchdog::extend;
 
 use std::sync::Arc;

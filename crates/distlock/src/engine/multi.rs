@@ -9,15 +9,20 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::{Acquiring, Ask, Wait};
+use tracing::Instrument;
+
+use super::acquire::{Acquiring, Ask, acquire_span};
 use super::attempt_all::{Together, attempt_together};
 use super::hold::Hold;
 use super::nature::Class;
 use super::vitals::State;
+use super::wait::Wait;
 use super::{Detached, Engine, release};
 use crate::config;
 use crate::env::{BoxFuture, Moment};
 use crate::error::{Error, ErrorKind, Result};
+use crate::observe::{Event, Outcome};
+use crate::store::Kind;
 use crate::together::join_all;
 
 /// One of the locks: where, which, and what is asked.
@@ -35,6 +40,54 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
 /// Takes all, in this order: stores as the caller has them, names sorted within a store.
 pub(crate) async fn acquire_all(parts: Vec<Part>, wait: Wait) -> Result<All> {
+    let mut request = Request::new(&parts);
+    let span = acquire_span(Kind::Multi, &request.names);
+    let answer = take_all(parts, wait).instrument(span).await;
+    let held = match &answer {
+        Ok(All::Held(_)) => Ok(Some(())),
+        Ok(All::Busy(_)) => Ok(None),
+        Err(e) => Err(e.clone()),
+    };
+    request.outcome = Outcome::of(&held, wait);
+    answer
+}
+
+/// What observers hear of all together, whatever becomes of it.
+struct Request {
+    engine: Option<Arc<Engine>>,
+    names: String,
+    start: Moment,
+    outcome: Outcome,
+}
+
+impl Request {
+    fn new(parts: &[Part]) -> Request {
+        let names: Vec<&str> = parts.iter().map(|(_, name, _)| &**name).collect();
+        let engine = parts.first().map(|(engine, ..)| engine.clone());
+        let start = engine.as_ref().map_or(Moment::NEVER, |engine| engine.env.now());
+        let request =
+            Request { engine, names: names.join(", "), start, outcome: Outcome::Cancelled };
+        request.observe(Event::Asked);
+        request
+    }
+
+    fn observe(&self, event: Event) {
+        if let Some(engine) = &self.engine {
+            engine.observe(Kind::Multi, &self.names, event);
+        }
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        if let Some(engine) = &self.engine {
+            let waited = engine.env.now().since(self.start);
+            self.observe(Event::Answered { outcome: self.outcome, waited });
+        }
+    }
+}
+
+async fn take_all(parts: Vec<Part>, wait: Wait) -> Result<All> {
     let mut parts = in_order(parts);
     let Some(env) = parts.first().map(|(engine, ..)| engine.env.clone()) else {
         return Err(Error::new(ErrorKind::Config, "all of no locks: name at least one"));
@@ -170,7 +223,8 @@ async fn alone<T>(
 async fn take(part: &Part, wait: Wait) -> Result<Option<Hold>> {
     let (engine, name, ask) = part;
     let what = ask.what.waiting(wait, engine.tuning.fair_patience);
-    let asking = Acquiring::new(engine.clone(), name, Ask { wait, what, ..ask.clone() });
+    let ask = Ask { wait, what, part: true, ..ask.clone() };
+    let asking = Acquiring::new(engine.clone(), name, ask);
     asking.await.map_err(|e| about(e, part))
 }
 

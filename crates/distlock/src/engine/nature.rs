@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::acquire::Wait;
+use super::wait::Wait;
 use crate::owner::Owner;
 use crate::store::What;
 

@@ -20,6 +20,7 @@ use super::waiters::{Grant, LaneState, Step, Waiter};
 use crate::config;
 use crate::durability::Durability;
 use crate::error::{Error, ErrorKind, Result};
+use crate::observe::Event;
 use crate::owner::Owner;
 use crate::store::What;
 
@@ -107,6 +108,7 @@ fn part(tenure: Arc<Tenure>, watched: bool, receipt: Option<Receipt>) -> Parting
                 lane.nudge(); // the driver has nobody left to drive for
             }
             tenure.observe_release();
+            hold.tenure.observe(Event::Entered);
             // A waiter that has just left returns the hold by dropping it.
             drop(grant.send(Grant::Hold(hold)));
             parting
@@ -207,10 +209,13 @@ pub(super) fn revoke(tenure: &Arc<Tenure>) {
     if !state.sits(tenure) {
         return;
     }
-    tenure.revoke();
+    let alive = tenure.revoke();
     let gone = state.seat.take();
     let parting = tell_if_idle(&tenure.engine, &tenure.lane, state);
     drop(gone);
+    if alive {
+        tenure.observe(Event::Revoked);
+    }
     if let Parting::Tell(stepping) = parting {
         detach::start(&tenure.engine, tell(stepping));
     }

@@ -209,7 +209,7 @@ impl Renewal {
                 let (owner, until) = (tenure.owner, sent.after(self.claim.lease));
                 tenure.lane.state().confirm(owner, owner, self.claim.depth, until);
                 tenure.accept(sent, self.claim.lease);
-                tenure.engine.observe(tenure.kind, &tenure.lane.name, Event::Renewed);
+                tenure.observe(Event::Renewed);
             }
             Ok(false) => tenure.lose(),
             Err(_) => tenure.doubt(),

@@ -7,11 +7,12 @@ use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
 
-use super::acquire::{Ask, Wait};
+use super::acquire::Ask;
 use super::attempt::Lead;
 use super::hold::Tenure;
 use super::lanes::LaneRef;
 use super::vitals::State;
+use super::wait::Wait;
 use super::waiters::{Grant, LaneState, Step, Ticket};
 use super::{Engine, release};
 use crate::env::{BoxFuture, Moment};

@@ -6,14 +6,16 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use tracing::Instrument;
+
 use super::Mutex;
 use crate::engine::{self, Hold, State};
 use crate::error::{Error, ErrorKind, Result};
-use crate::guard::Guard;
+use crate::guard::{Guard, held_span};
 use crate::member::Member;
 use crate::owner::Owner;
 use crate::request::{Acquire, Got, May, Must};
-use crate::store::What;
+use crate::store::{Kind, What};
 use crate::together;
 
 /// Several locks as one: all or none, over any kinds, stores and servers. Redisson's `getMultiLock`.
@@ -207,6 +209,8 @@ impl MultiGuard {
     /// # Errors
     /// `Lost`; what `work` had done by then, it has done.
     pub async fn while_held<F: Future>(&self, work: F) -> Result<F::Output> {
+        let names: Vec<&str> = self.guards.iter().map(Guard::name).collect();
+        let work = work.instrument(held_span(Kind::Multi, &names.join(", ")));
         let done = together::unless(self.lost(), || self.is_lost(), work).await;
         done.ok_or_else(|| Error::new(ErrorKind::Lost, "one of the locks was lost"))
     }
