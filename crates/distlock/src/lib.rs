@@ -35,10 +35,10 @@
 //! the guard lives: use it when the work takes as long as it takes. With one, nobody renews it and the lock is held *at most*
 //! that long: use it when the work must not.
 //!
-#![doc = include_str!("../../../docs/guarantees.md")]
-#![doc = include_str!("../../../docs/topologies.md")]
-#![doc = include_str!("../../../docs/fencing.md")]
-#![doc = include_str!("../../../docs/redisson-compat.md")]
+#![doc = include_str!("../docs/guarantees.md")]
+#![doc = include_str!("../docs/topologies.md")]
+#![doc = include_str!("../docs/fencing.md")]
+#![doc = include_str!("../docs/redisson-compat.md")]
 
 mod backoff;
 mod builder;

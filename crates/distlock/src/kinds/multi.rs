@@ -68,7 +68,7 @@ use crate::together;
 /// # }).unwrap();
 /// ```
 ///
-#[doc = include_str!("../../../../docs/migration.md")]
+#[doc = include_str!("../../docs/migration.md")]
 #[derive(Clone, Debug)]
 pub struct MultiLock {
     members: Vec<Member>,
