@@ -27,6 +27,7 @@
 //! - [`Owner`] is who holds it. Fresh for each acquisition; pass one on to re-enter.
 //! - [`Durability`] says when an acquisition counts: when the server has it, or when its replicas have it too.
 //! - [`Error`] has an [`ErrorKind`] to branch on. [`Observer`] gets every [`Event`].
+//! - [`mod@guide`] helps to choose a kind, a wait and a lease, and says which figures to tune by.
 //! - [`mod@doctor`] says whether a server is fit for locks, and what a user of it needs.
 //! - [`mod@env`] is for tests on virtual time, [`store`] for those who bring a store of their own.
 //!
@@ -54,6 +55,7 @@ mod error;
 mod file;
 mod guard;
 mod guarded;
+pub mod guide;
 mod kinds;
 mod locks;
 #[cfg(feature = "macros")]
