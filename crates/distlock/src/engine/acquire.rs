@@ -10,20 +10,21 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::attempt::{Tried, attempt, reenter};
 use super::detach::Detached;
 use super::hold::Hold;
 use super::lanes::LaneRef;
-use super::wait::Wait;
-use super::waiters::{Grant, LaneState};
+use super::wait::{Wait, crowded, settle};
+use super::waiters::Grant;
 use super::way::{Place, Way, way};
 use super::{Engine, drive, release};
 use crate::backoff::Backoff;
 use crate::config;
 use crate::env::{BoxFuture, Moment};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
+use crate::holder::Asker;
 use crate::observe::{Event, Outcome};
 use crate::owner::Owner;
 use crate::store::{Claim, Kind, What};
@@ -43,6 +44,8 @@ pub(crate) struct Ask {
     /// `None`: the watchdog's timeout, renewed.
     pub(crate) lease: Option<Duration>,
     pub(crate) wait: Wait,
+    /// Who asks, if the store is to keep that.
+    pub(crate) asker: Option<Arc<Asker>>,
 }
 
 impl Ask {
@@ -63,6 +66,7 @@ impl Ask {
             depth: 1,
             heir_of: None,
             what: self.what,
+            info: self.asker.as_ref().map(|asker| asker.info(&*engine.env)),
         }
     }
 }
@@ -227,6 +231,10 @@ impl Acquiring {
                 if !self.ask.part {
                     self.engine.observe(self.ask.kind, &self.lane.name, Event::Asked);
                 }
+                // Shared if it is one of several, which were called for together.
+                if let Some(asker) = self.ask.asker.as_mut().and_then(Arc::get_mut) {
+                    asker.called = self.start;
+                }
                 self.stage = Stage::Look;
                 Ok(())
             }
@@ -310,40 +318,4 @@ impl Drop for Acquiring {
 /// What log lines of an acquisition belong to.
 pub(super) fn acquire_span(kind: Kind, name: &str) -> tracing::Span {
     tracing::debug_span!(target: "distlock", "acquire", kind = kind.as_str(), name)
-}
-
-/// Waits for a turn to ask.
-async fn crowded(
-    engine: Arc<Engine>,
-    askers: Arc<Semaphore>,
-    patience: Moment,
-) -> Result<OwnedSemaphorePermit> {
-    let full = || Error::new(ErrorKind::Unavailable, "too many ask for locks at once");
-    let turn = askers.acquire_owned();
-    if patience == Moment::NEVER {
-        return turn.await.map_err(|_| full());
-    }
-    tokio::select! {
-        turn = turn => turn.map_err(|_| full()),
-        () = engine.env.sleep_until(patience) => Err(full()),
-    }
-}
-
-/// Waits until a step that is on its way has arrived.
-async fn settle(
-    engine: Arc<Engine>,
-    lane: LaneRef,
-    until: fn(&LaneState) -> bool,
-    patience: Moment,
-) -> Result<()> {
-    let text = "an earlier release of this lock is still on its way to the store";
-    // Both, if there are two: one may have moved on while the other was awaited, which is found out by looking again.
-    let settled = async {
-        lane.until(until).await;
-        lane.count().until(|state| state.releasing == 0).await;
-    };
-    tokio::select! {
-        () = settled => Ok(()),
-        () = engine.env.sleep_until(patience) => Err(Error::new(ErrorKind::Unavailable, text)),
-    }
 }

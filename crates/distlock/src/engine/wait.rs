@@ -1,9 +1,16 @@
 //! How long a caller waits, and what came of it.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::Result;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::Engine;
+use super::lanes::LaneRef;
+use super::waiters::LaneState;
+use crate::env::Moment;
+use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Outcome;
 
 /// How long a caller waits.
@@ -36,5 +43,41 @@ impl Outcome {
             (Ok(None), _) => Outcome::TimedOut,
             (Err(_), _) => Outcome::Failed,
         }
+    }
+}
+
+/// Waits for a turn to ask.
+pub(super) async fn crowded(
+    engine: Arc<Engine>,
+    askers: Arc<Semaphore>,
+    patience: Moment,
+) -> Result<OwnedSemaphorePermit> {
+    let full = || Error::new(ErrorKind::Unavailable, "too many ask for locks at once");
+    let turn = askers.acquire_owned();
+    if patience == Moment::NEVER {
+        return turn.await.map_err(|_| full());
+    }
+    tokio::select! {
+        turn = turn => turn.map_err(|_| full()),
+        () = engine.env.sleep_until(patience) => Err(full()),
+    }
+}
+
+/// Waits until a step that is on its way has arrived.
+pub(super) async fn settle(
+    engine: Arc<Engine>,
+    lane: LaneRef,
+    until: fn(&LaneState) -> bool,
+    patience: Moment,
+) -> Result<()> {
+    let text = "an earlier release of this lock is still on its way to the store";
+    // Both, if there are two: one may have moved on while the other was awaited, which is found out by looking again.
+    let settled = async {
+        lane.until(until).await;
+        lane.count().until(|state| state.releasing == 0).await;
+    };
+    tokio::select! {
+        () = settled => Ok(()),
+        () = engine.env.sleep_until(patience) => Err(Error::new(ErrorKind::Unavailable, text)),
     }
 }

@@ -55,6 +55,7 @@ fn claim(name: &str) -> Claim {
         depth: 1,
         heir_of: None,
         what: What::Exclusive,
+        info: None,
     }
 }
 

@@ -41,13 +41,13 @@ impl MemoryStore {
     fn acquire_as<M: Kept>(&self, claim: &Claim) -> Result<Attempt> {
         let now = self.env.now();
         let step = |entry, around: &dyn Around| M::acquire(entry, claim, now, around);
-        Ok(self.table.step(&claim.name, now, step)?.0)
+        Ok(self.table.step(&claim.name, Some(claim), now, step)?.0)
     }
 
     fn release_as<M: Kept>(&self, claim: &Claim) -> Result<Released> {
         let now = self.env.now();
         let step = |entry, around: &dyn Around| M::release(entry, claim, now, around);
-        Ok(match self.table.step(&claim.name, now, step)? {
+        Ok(match self.table.step(&claim.name, Some(claim), now, step)? {
             (Released::Freed { .. }, heard_by) => Released::Freed { heard_by },
             (other, _) => other,
         })
@@ -56,13 +56,13 @@ impl MemoryStore {
     fn renew_as<M: Kept>(&self, claim: &Claim) -> Result<bool> {
         let now = self.env.now();
         let step = |entry, _: &dyn Around| M::renew(entry, claim, now);
-        Ok(self.table.step(&claim.name, now, step)?.0)
+        Ok(self.table.step(&claim.name, Some(claim), now, step)?.0)
     }
 
     fn give_up_as<M: Kept>(&self, claim: &Claim) -> Result<()> {
         let now = self.env.now();
         let step = |entry, around: &dyn Around| M::give_up(entry, claim, now, around);
-        self.table.step(&claim.name, now, step).map(drop)
+        self.table.step(&claim.name, Some(claim), now, step).map(drop)
     }
 
     fn force_as<M: Kept>(&self, what: What, name: &str) -> Result<Snapshot> {
@@ -77,13 +77,13 @@ impl MemoryStore {
             }
             step
         };
-        self.table.step(&Arc::from(name), now, step)?;
+        self.table.step(&Arc::from(name), None, now, step)?;
         Ok(before.unwrap_or_else(|| Snapshot::free(name)))
     }
 
     fn admin_as<M: Kept>(&self, name: &str, op: &Admin) -> Result<i64> {
         let now = self.env.now();
-        Ok(self.table.step(&Arc::from(name), now, |entry, _| M::admin(entry, op, now))?.0)
+        Ok(self.table.step(&Arc::from(name), None, now, |entry, _| M::admin(entry, op, now))?.0)
     }
 }
 

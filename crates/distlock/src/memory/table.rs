@@ -1,16 +1,17 @@
 //! A sharded map of entries with expiry and wake-ups.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::env::Moment;
 use crate::error::{Error, ErrorKind, Result};
+use crate::holder::HolderInfo;
 use crate::owner::Owner;
 use crate::store::state::{
     Around, Machine, Step, Wake, fair, fenced, latch, leased, permits, rw, simple,
 };
-use crate::store::{Listener, Snapshot, Topic};
+use crate::store::{Claim, Holder, Listener, Snapshot, Topic};
 
 const SHARDS: usize = 16;
 
@@ -36,7 +37,12 @@ struct Shard {
 struct Cell {
     entry: Option<Entry>,
     ears: Ears,
+    /// What holders say of themselves. In a box because most locks have none.
+    infos: Option<Box<Infos>>,
 }
+
+/// By [`Holder::info_key`](crate::store::Holder::info_key).
+type Infos = HashMap<String, Arc<HolderInfo>>;
 
 /// One entry of any kind.
 #[derive(Clone, Debug)]
@@ -108,6 +114,38 @@ impl Ears {
 }
 
 impl Cell {
+    /// Keeps what the claim says of its holder, if that holds now, and forgets whoever does not hold any more.
+    fn note(&mut self, claim: Option<&Claim>, now: Moment) {
+        if let Some((claim, info)) = claim.and_then(|claim| Some((claim, claim.info.as_ref()?)))
+            && claim.depth > 0
+        {
+            self.infos.get_or_insert_default().insert(claim.info_key(), info.clone());
+        }
+        let Some(infos) = &mut self.infos else { return };
+        let holders = match &self.entry {
+            Some(entry) => entry.view("", now).holders,
+            None => Vec::new(),
+        };
+        let hold: HashSet<String> = holders.iter().map(Holder::info_key).collect();
+        infos.retain(|key, _| hold.contains(key));
+        if infos.is_empty() {
+            self.infos = None;
+        }
+    }
+
+    /// What stands there, with what is around it.
+    fn view(&self, entry: &Entry, name: &str, now: Moment) -> Snapshot {
+        let mut seen = entry.view(name, now);
+        if let Some(infos) = &self.infos {
+            for holder in &mut seen.holders {
+                holder.info = infos.get(&holder.info_key()).map(|info| HolderInfo::clone(info));
+            }
+        }
+        let listeners = self.ears.everybody.iter().chain(self.ears.waiters.values());
+        let waiters = listeners.map(|ear| ear.listeners).sum();
+        seen.with_waiters(Some(waiters))
+    }
+
     fn is_idle(&self, now: Moment) -> bool {
         self.ears.is_empty() && self.entry.as_ref().is_none_or(|entry| !entry.is_live(now))
     }
@@ -123,6 +161,7 @@ impl Table {
     pub(super) fn step<M: Kept, T>(
         &self,
         name: &Arc<str>,
+        claim: Option<&Claim>,
         now: Moment,
         step: impl FnOnce(Option<M>, &dyn Around) -> Step<M, T>,
     ) -> Result<(T, u32)> {
@@ -141,6 +180,7 @@ impl Table {
         };
         let Step { entry, answer, wake } = step(before, &Near { table: self, ears: &cell.ears });
         cell.entry = entry.map(M::wrap);
+        cell.note(claim, now);
         let called = match wake {
             Wake::Nobody => None,
             Wake::Everybody => cell.ears.of(None),
@@ -162,11 +202,14 @@ impl Table {
     }
 
     pub(super) fn look<M: Kept>(&self, name: &str, now: Moment) -> Result<Snapshot> {
-        let entry = self.of(name).cells.get(name).and_then(|cell| cell.entry.clone());
-        let Some(entry) = entry.filter(|entry| entry.is_live(now)) else {
+        let shard = self.of(name);
+        let live = |cell: &&Cell| cell.entry.as_ref().is_some_and(|entry| entry.is_live(now));
+        let Some(cell) = shard.cells.get(name).filter(live) else {
             return Ok(Snapshot::free(name));
         };
-        Ok(M::unwrap(entry).map_err(|_| conflict())?.view(name, now))
+        let Some(entry) = &cell.entry else { return Ok(Snapshot::free(name)) };
+        M::unwrap(entry.clone()).map_err(|_| conflict())?;
+        Ok(cell.view(entry, name, now))
     }
 
     #[cfg(all(test, feature = "redis"))]
@@ -180,8 +223,9 @@ impl Table {
         for shard in &self.shards {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
             let named = shard.cells.iter().filter(|(name, _)| name.starts_with(prefix));
-            let live = named.filter_map(|(name, cell)| Some((name, cell.entry.as_ref()?)));
-            let seen = live.filter(|(_, e)| e.is_live(now)).map(|(name, e)| e.view(name, now));
+            let live = named.filter_map(|(name, cell)| Some((name, cell, cell.entry.as_ref()?)));
+            let live = live.filter(|(.., entry)| entry.is_live(now));
+            let seen = live.map(|(name, cell, entry)| cell.view(entry, name, now));
             all.extend(seen.filter(Snapshot::is_held));
         }
         all
