@@ -13,6 +13,7 @@ const HOLD: &str = "distlock_hold_seconds";
 const LOST: &str = "distlock_lost_total";
 const RENEW: &str = "distlock_renew_total";
 const SUSPECT: &str = "distlock_suspect_total";
+const SLOW: &str = "distlock_slow_hold_total";
 const NOT_DURABLE: &str = "distlock_not_durable_total";
 const RECONNECT: &str = "distlock_reconnect_total";
 const HELD: &str = "distlock_held";
@@ -30,6 +31,7 @@ const WAITING: &str = "distlock_waiting";
 /// | `distlock_lost_total` | counter | `kind` | holds that were lost |
 /// | `distlock_renew_total` | counter | `kind` | renewals by the watchdog |
 /// | `distlock_suspect_total` | counter | `kind` | holds of which a renewal got no answer |
+/// | `distlock_slow_hold_total` | counter | `kind` | holds that took longer than [`Builder::slow_hold`](crate::Builder::slow_hold) says |
 /// | `distlock_not_durable_total` | counter | `kind` | acquisitions rolled back for want of replicas |
 /// | `distlock_reconnect_total` | counter | | connections made again |
 /// | `distlock_held` | gauge | `kind` | holds of this process now; of several locks at once each counts as what it is |
@@ -102,6 +104,7 @@ impl Observer for Metrics {
             Event::Leaked | Event::Revoked => gauge!(HELD, "kind" => kind).decrement(1.0),
             Event::Renewed => counter!(RENEW, "kind" => kind).increment(1),
             Event::Suspect => counter!(SUSPECT, "kind" => kind).increment(1),
+            Event::SlowHold { .. } => counter!(SLOW, "kind" => kind).increment(1),
             Event::NotDurable => counter!(NOT_DURABLE, "kind" => kind).increment(1),
             Event::Reconnected => counter!(RECONNECT).increment(1),
             // Of requests, the answer counts.
