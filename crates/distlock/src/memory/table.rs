@@ -5,11 +5,10 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::env::Moment;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::owner::Owner;
-use crate::store::state::{
-    Around, Machine, Step, Wake, fair, fenced, latch, leased, permits, rw, simple,
-};
+use crate::store::state::entry::{Entry, Stepped};
+use crate::store::state::{Around, Step, Wake, fenced};
 use crate::store::{Listener, Snapshot, Topic};
 
 const SHARDS: usize = 16;
@@ -36,18 +35,6 @@ struct Shard {
 struct Cell {
     entry: Option<Entry>,
     ears: Ears,
-}
-
-/// One entry of any kind.
-#[derive(Clone, Debug)]
-pub(super) enum Entry {
-    Hold(fair::Entry),
-    Rw(rw::Entry),
-    Simple(simple::Entry),
-    Permits(permits::Entry),
-    Leased(leased::Entry),
-    Latch(latch::Entry),
-    Gate(fenced::Gate),
 }
 
 /// Those who listen to a name.
@@ -120,27 +107,24 @@ impl Table {
     }
 
     /// Runs one step of a machine and calls out what it says; also tells how many heard that.
-    pub(super) fn step<M: Kept, T>(
+    pub(super) fn step<T>(
         &self,
         name: &Arc<str>,
         now: Moment,
-        step: impl FnOnce(Option<M>, &dyn Around) -> Step<M, T>,
+        step: impl FnOnce(Option<Entry>, &dyn Around) -> Stepped<T>,
     ) -> Result<(T, u32)> {
         let mut shard = self.of(name);
         let cell = shard.cells.entry(name.clone()).or_default();
-        let before = match cell.entry.take() {
-            None => None,
-            Some(entry) if !entry.is_live(now) => None,
-            Some(entry) => match M::unwrap(entry) {
-                Ok(entry) => Some(entry),
-                Err(other) => {
-                    cell.entry = Some(other);
-                    return Err(conflict());
+        let before = cell.entry.take().filter(|entry| entry.is_live(now));
+        let Step { entry, answer, wake } =
+            match step(before, &Near { table: self, ears: &cell.ears }) {
+                Ok(step) => step,
+                Err(taken) => {
+                    cell.entry = Some(taken.0.clone());
+                    return Err(taken.into());
                 }
-            },
-        };
-        let Step { entry, answer, wake } = step(before, &Near { table: self, ears: &cell.ears });
-        cell.entry = entry.map(M::wrap);
+            };
+        cell.entry = entry;
         let called = match wake {
             Wake::Nobody => None,
             Wake::Everybody => cell.ears.of(None),
@@ -161,18 +145,15 @@ impl Table {
         Ok((answer, heard_by))
     }
 
-    pub(super) fn look<M: Kept>(&self, name: &str, now: Moment) -> Result<Snapshot> {
+    /// What stands under a name.
+    pub(super) fn look(&self, name: &str, now: Moment) -> Option<Entry> {
         let entry = self.of(name).cells.get(name).and_then(|cell| cell.entry.clone());
-        let Some(entry) = entry.filter(|entry| entry.is_live(now)) else {
-            return Ok(Snapshot::free(name));
-        };
-        Ok(M::unwrap(entry).map_err(|_| conflict())?.view(name, now))
+        entry.filter(|entry| entry.is_live(now))
     }
 
     #[cfg(all(test, feature = "redis"))]
-    pub(super) fn peek<M: Kept>(&self, name: &str) -> Option<M> {
-        let entry = self.of(name).cells.get(name).and_then(|cell| cell.entry.clone());
-        entry.and_then(|entry| M::unwrap(entry).ok())
+    pub(super) fn peek(&self, name: &str) -> Option<Entry> {
+        self.of(name).cells.get(name).and_then(|cell| cell.entry.clone())
     }
 
     pub(super) fn list(&self, prefix: &str, now: Moment) -> Vec<Snapshot> {
@@ -194,11 +175,6 @@ impl Table {
         drop(shard);
         Listener::new(topic, Subscription { table: self.clone(), name: name.clone(), waiter })
     }
-}
-
-fn conflict() -> Error {
-    let text = "another kind of lock stands under this name: choose another name";
-    Error::new(ErrorKind::Conflict, text)
 }
 
 /// What a machine may ask while its cell is being worked on.
@@ -237,51 +213,4 @@ impl Drop for Subscription {
             shard.cells.remove(&self.name);
         }
     }
-}
-
-/// A machine whose entries a cell can keep.
-pub(super) trait Kept: Machine {
-    fn wrap(self) -> Entry;
-    fn unwrap(entry: Entry) -> std::result::Result<Self, Entry>;
-}
-
-macro_rules! kept {
-    ($($variant:ident $machine:ty;)*) => {
-        impl Entry {
-            fn is_live(&self, now: Moment) -> bool {
-                match self {
-                    $(Entry::$variant(entry) => entry.is_live(now),)*
-                }
-            }
-
-            fn view(&self, name: &str, now: Moment) -> Snapshot {
-                match self {
-                    $(Entry::$variant(entry) => entry.view(name, now),)*
-                }
-            }
-        }
-
-        $(impl Kept for $machine {
-            fn wrap(self) -> Entry {
-                Entry::$variant(self)
-            }
-
-            fn unwrap(entry: Entry) -> std::result::Result<Self, Entry> {
-                match entry {
-                    Entry::$variant(entry) => Ok(entry),
-                    other => Err(other),
-                }
-            }
-        })*
-    };
-}
-
-kept! {
-    Hold fair::Entry;
-    Rw rw::Entry;
-    Simple simple::Entry;
-    Permits permits::Entry;
-    Leased leased::Entry;
-    Latch latch::Entry;
-    Gate fenced::Gate;
 }
