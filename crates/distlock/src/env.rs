@@ -10,7 +10,7 @@ use std::future::Future;
 use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::runtime::{Builder, Handle, RuntimeFlavor};
 
@@ -97,6 +97,11 @@ pub trait Env: fmt::Debug + Send + Sync + 'static {
 
     /// Sixty-four random bits, for jitter; never for identity.
     fn random(&self) -> u64;
+
+    /// What the calendar says. For people: nothing is decided by it.
+    fn wall(&self) -> SystemTime {
+        SystemTime::now()
+    }
 }
 
 /// The real surroundings: `CLOCK_BOOTTIME`, tokio, two threads of the library's own.
@@ -211,6 +216,7 @@ fn spawn_on(own: &Option<Handle>, work: BoxFuture<'static, ()>) {
 #[derive(Clone, Debug)]
 pub struct Virtual {
     origin: tokio::time::Instant,
+    started: SystemTime,
     runtime: Handle,
 }
 
@@ -221,7 +227,8 @@ impl Virtual {
     /// Outside a tokio runtime.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Virtual {
-        Virtual { origin: tokio::time::Instant::now(), runtime: Handle::current() }
+        let (origin, started) = (tokio::time::Instant::now(), SystemTime::now());
+        Virtual { origin, started, runtime: Handle::current() }
     }
 }
 
@@ -259,5 +266,10 @@ impl Env for Virtual {
 
     fn random(&self) -> u64 {
         fastrand::u64(..)
+    }
+
+    fn wall(&self) -> SystemTime {
+        let _inside = self.runtime.enter();
+        self.started + self.origin.elapsed()
     }
 }

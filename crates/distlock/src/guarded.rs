@@ -53,6 +53,7 @@ async fn send(tenure: &Arc<Tenure>, command: &Command) -> Result<Reply> {
         depth: 1,
         heir_of: None,
         what: tenure.what,
+        info: None,
     };
     for again in [true, false] {
         if tenure.vitals.state(engine.env.now()) == State::Lost {

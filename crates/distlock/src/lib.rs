@@ -54,6 +54,7 @@ mod error;
 mod file;
 mod guard;
 mod guarded;
+mod holder;
 mod kinds;
 mod locks;
 #[cfg(feature = "macros")]
@@ -84,6 +85,7 @@ pub use durability::Durability;
 pub use engine::State;
 pub use error::{Error, ErrorKind, Result};
 pub use guard::{FencedGuard, Guard, Permits, ReadGuard, WriteGuard};
+pub use holder::HolderInfo;
 pub use kinds::{
     Fair, FenceGate, Fenced, Latch, LeasedSemaphore, MultiGuard, MultiLock, Mutex, RedLock, Rw,
     Semaphore, Simple, Spin, StoredFenceGate,

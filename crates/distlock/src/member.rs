@@ -8,6 +8,7 @@ use crate::backoff::Backoff;
 use crate::config;
 use crate::engine::{Ask, Engine, Wait};
 use crate::error::{Error, ErrorKind, Result};
+use crate::holder::Asker;
 use crate::owner::Owner;
 use crate::request::check_lease;
 use crate::store::{Kind, What};
@@ -37,6 +38,7 @@ impl Member {
         owner: Option<Owner>,
         wait: Wait,
         lease: Option<Duration>,
+        label: Option<&str>,
     ) -> Result<(Arc<Engine>, Arc<str>, Ask)> {
         let Member { engine, name, kind, what, spin } = self;
         let name = name?;
@@ -54,6 +56,8 @@ impl Member {
         let owner = owner.filter(|_| what.reenters());
         let explicit = owner.is_some();
         let owner = owner.unwrap_or_else(|| engine.mint_owner());
-        Ok((engine, name, Ask { kind, what, spin, owner, explicit, lease, wait }))
+        let service = engine.tuning.service.as_ref().filter(|_| what != What::LatchOpen);
+        let asker = service.map(|service| Asker::new(service, label, engine.env.now()));
+        Ok((engine, name, Ask { kind, what, spin, owner, explicit, lease, wait, asker }))
     }
 }

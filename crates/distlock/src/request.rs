@@ -51,6 +51,7 @@ pub struct Acquire<G, Ending> {
     owner: Option<Owner>,
     wait: Option<Duration>,
     lease: Option<Duration>,
+    label: Option<String>,
     ending: PhantomData<fn() -> (G, Ending)>,
 }
 
@@ -63,14 +64,17 @@ enum Subject {
 impl<G, Ending> Acquire<G, Ending> {
     /// A request for several locks, all or none.
     pub(crate) fn all(members: Vec<Member>) -> Acquire<G, Ending> {
-        let (owner, wait, lease, ending) = (None, None, None, PhantomData);
-        Acquire { subject: Subject::All(members), owner, wait, lease, ending }
+        Acquire::about(Subject::All(members))
     }
 
     /// A request for one lock.
     pub(crate) fn one(member: Member) -> Acquire<G, Ending> {
-        let (owner, wait, lease, ending) = (None, None, None, PhantomData);
-        Acquire { subject: Subject::One(member), owner, wait, lease, ending }
+        Acquire::about(Subject::One(member))
+    }
+
+    fn about(subject: Subject) -> Acquire<G, Ending> {
+        let (owner, wait, lease, label, ending) = (None, None, None, None, PhantomData);
+        Acquire { subject, owner, wait, lease, label, ending }
     }
 
     /// What is asked for.
@@ -108,6 +112,16 @@ impl<G, Ending> Acquire<G, Ending> {
         self
     }
 
+    /// Says what the lock is held for, for people who look for the holder: part of its [`HolderInfo`](crate::HolderInfo), and
+    /// of warnings about holds that take long. Cut after 256 bytes. Kept only if
+    /// [`Builder::holder_info`](crate::Builder::holder_info) is set; a re-entry keeps what the outer hold said.
+    ///
+    /// It is readable for everybody who can read the locks: no place for secrets.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+
     fn begin(self, default_wait: Wait) -> Acquiring<G, Ending> {
         let wait = match self.wait {
             None => default_wait,
@@ -115,15 +129,17 @@ impl<G, Ending> Acquire<G, Ending> {
             Some(wait) => Wait::For(wait.min(config::LONGEST)),
         };
         let owner = self.owner.or_else(Owner::of_scope);
+        let label = self.label.as_deref();
         let stage = match self.subject {
-            Subject::One(member) => match member.ask(owner, wait, self.lease) {
+            Subject::One(member) => match member.ask(owner, wait, self.lease, label) {
                 Ok((engine, name, ask)) => {
                     Stage::Asking(engine::Acquiring::new(engine, &name, ask))
                 }
                 Err(e) => Stage::Refused(Some(e)),
             },
             Subject::All(members) => {
-                let parts = members.into_iter().map(|member| member.ask(owner, wait, self.lease));
+                let asked = |member: Member| member.ask(owner, wait, self.lease, label);
+                let parts = members.into_iter().map(asked);
                 match parts.collect::<Result<Vec<_>>>() {
                     Ok(parts) => Stage::All(Box::pin(engine::acquire_all(parts, wait)), None),
                     Err(e) => Stage::Refused(Some(e)),

@@ -23,6 +23,7 @@ use crate::backoff::Backoff;
 use crate::config;
 use crate::env::{BoxFuture, Moment};
 use crate::error::{Error, ErrorKind, Result};
+use crate::holder::Asker;
 use crate::observe::Event;
 use crate::owner::Owner;
 use crate::store::{Claim, Kind, What};
@@ -40,6 +41,8 @@ pub(crate) struct Ask {
     /// `None`: the watchdog's timeout, renewed.
     pub(crate) lease: Option<Duration>,
     pub(crate) wait: Wait,
+    /// Who asks, if the store is to keep that.
+    pub(crate) asker: Option<Arc<Asker>>,
 }
 
 /// How long a caller waits.
@@ -83,6 +86,7 @@ impl Ask {
             depth: 1,
             heir_of: None,
             what: self.what,
+            info: self.asker.as_ref().map(|asker| asker.info(&*engine.env)),
         }
     }
 }
@@ -234,6 +238,10 @@ impl Acquiring {
         let step = match &mut self.stage {
             Stage::New => {
                 self.start = self.engine.env.now();
+                // Shared if it is one of several, which were called for together.
+                if let Some(asker) = self.ask.asker.as_mut().and_then(Arc::get_mut) {
+                    asker.called = self.start;
+                }
                 self.stage = Stage::Look;
                 Ok(())
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquire::{Ask, Wait};
-use super::hold::{Hold, Tenure};
+use super::hold::{Begun, Hold, Tenure};
 use super::lanes::LaneRef;
 use super::retry::Retry;
 use super::tell::Stepping;
@@ -81,7 +81,7 @@ pub(super) async fn attempt(
     lead: Lead,
     patience: Moment,
 ) -> Tried {
-    let claim = ask.claim(&engine, &lane.name);
+    let mut claim = ask.claim(&engine, &lane.name);
     let _attempting = Attempting { lane: &lane, lead };
     let (what, owner, lease) = (claim.what, claim.owner, claim.lease);
     let mut doubt =
@@ -131,6 +131,7 @@ pub(super) async fn attempt(
                     return Tried::Failed(e, doubt.armed.then_some(doubt));
                 }
                 engine.env.sleep_apart(retry.next(&*engine.env).min(patience)).await;
+                claim.info = ask.claim(&engine, &lane.name).info; // by now
             }
         }
     }
@@ -176,7 +177,8 @@ pub(super) fn seat(
     let life = Life::fresh(sent, lease);
     lane.state().heard(sent);
     let home = engine.lanes.to_sit(&lane.name, what, ask.owner);
-    let tenure = Tenure::begin(engine, home.clone(), kind, what, ask.owner, lease, life, watched);
+    let begun = Begun { kind, what, owner: ask.owner, lease, watched, info: claim.info.clone() };
+    let tenure = Tenure::begin(engine, home.clone(), begun, life);
     if !what.is_held() {
         return Hold::of_nothing(tenure);
     }

@@ -250,7 +250,8 @@ impl Driver {
         let first = self.lane.state().queue.front().map(|w| (w.owner, w.what, w.spin));
         let Some((owner, what, None)) = first else { return Ok(()) };
         let name = self.lane.name.clone();
-        let claim = Claim { name, owner, lease: Duration::ZERO, depth: 1, heir_of: None, what };
+        let lease = Duration::ZERO;
+        let claim = Claim { name, owner, lease, depth: 1, heir_of: None, what, info: None };
         self.ear = Some(self.engine.store.listen(&claim).await?);
         self.lane.state().listening = true;
         Ok(())
@@ -314,6 +315,7 @@ fn next_move(driver: &mut Driver, now: Moment) -> Move {
         explicit: first.explicit,
         lease: first.lease,
         wait: Wait::Forever,
+        asker: first.asker.clone(),
     };
     let ticket = first.ticket;
     state.attempting = true;

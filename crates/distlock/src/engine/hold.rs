@@ -9,6 +9,7 @@ use super::vitals::{Life, State, Vitals};
 use super::{Engine, release};
 use crate::config;
 use crate::env::Moment;
+use crate::holder::HolderInfo;
 use crate::observe::Event;
 use crate::owner::Owner;
 use crate::store::{Claim, Kind, What};
@@ -31,21 +32,29 @@ pub(crate) struct Tenure {
     /// Where the watchdog keeps it.
     pub(super) slot: AtomicUsize,
     pub(super) since: Moment,
+    /// What it says of its holder.
+    info: Option<Arc<HolderInfo>>,
+}
+
+/// What a tenure is made of.
+pub(super) struct Begun {
+    pub(super) kind: Kind,
+    pub(super) what: What,
+    pub(super) owner: Owner,
+    pub(super) lease: Duration,
+    pub(super) watched: bool,
+    pub(super) info: Option<Arc<HolderInfo>>,
 }
 
 impl Tenure {
     /// A hold accepted by the store, or passed on by its last holder.
-    #[allow(clippy::too_many_arguments)]
     pub(super) fn begin(
         engine: &Arc<Engine>,
         lane: LaneRef,
-        kind: Kind,
-        what: What,
-        owner: Owner,
-        lease: Duration,
+        begun: Begun,
         life: Life,
-        watched: bool,
     ) -> Arc<Tenure> {
+        let Begun { kind, what, owner, lease, watched, info } = begun;
         let tenure = Arc::new(Tenure {
             engine: engine.clone(),
             lane,
@@ -58,6 +67,7 @@ impl Tenure {
             renew_at: AtomicU64::new(Moment::NEVER.as_nanos()),
             slot: AtomicUsize::new(usize::MAX),
             since: engine.env.now(),
+            info,
         });
         if watched {
             let at = life.expires.before(lease).after(tenure.period());
@@ -113,7 +123,8 @@ impl Tenure {
     /// What a step about this tenure says.
     pub(super) fn claim(&self, lease: Duration, depth: u32) -> Claim {
         let name = self.lane.name.clone();
-        Claim { name, owner: self.owner, lease, depth, heir_of: None, what: self.what }
+        let (owner, what, info) = (self.owner, self.what, self.info.clone());
+        Claim { name, owner, lease, depth, heir_of: None, what, info }
     }
 
     /// A step sent at `sent` was accepted.

@@ -59,6 +59,7 @@ use crate::backoff::Backoff;
 use crate::config;
 use crate::env::{BoxFuture, Env};
 use crate::error::{Error, ErrorKind, Result};
+use crate::holder::{Asker, HolderInfo};
 use crate::observe::{Event, Observer, Subject};
 use crate::owner::Owner;
 use crate::store::{Admin, Kind, Mode, PermitId, Released, Snapshot, Store, What};
@@ -82,7 +83,7 @@ pub(crate) fn block_on<T: Send + 'static>(
 }
 
 /// What a program can set of it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Tuning {
     /// How long a hold without a lease lives after its last renewal.
     pub(crate) watchdog: Duration,
@@ -90,11 +91,18 @@ pub(crate) struct Tuning {
     pub(crate) fair_patience: Duration,
     /// How those who wait poll, if they do not listen.
     pub(crate) spin: Option<Backoff>,
+    /// What the program calls itself, if holders say who they are.
+    pub(crate) service: Option<Arc<str>>,
 }
 
 impl Default for Tuning {
     fn default() -> Tuning {
-        Tuning { watchdog: config::WATCHDOG, fair_patience: config::FAIR_PATIENCE, spin: None }
+        Tuning {
+            watchdog: config::WATCHDOG,
+            fair_patience: config::FAIR_PATIENCE,
+            spin: None,
+            service: None,
+        }
     }
 }
 
@@ -113,6 +121,8 @@ pub(crate) struct Engine {
     askers: Shares<Arc<Semaphore>>,
     watchdog: Arc<Watchdog>,
     closed: AtomicBool,
+    /// What steps that let go carry if holders say who they are: the store removes what it has kept.
+    leaving: Option<Arc<HolderInfo>>,
 }
 
 impl Engine {
@@ -122,6 +132,8 @@ impl Engine {
         observer: Arc<dyn Observer>,
         tuning: Tuning,
     ) -> Arc<Engine> {
+        let leaving = tuning.service.as_ref();
+        let leaving = leaving.map(|service| Asker::new(service, None, env.now()).info(&*env));
         Arc::new(Engine {
             watchdog: Watchdog::new(store.clone(), env.clone()),
             alarm: Alarm::new(env.clone()),
@@ -134,13 +146,14 @@ impl Engine {
             tuning,
             lanes: Lanes::default(),
             closed: AtomicBool::new(false),
+            leaving,
         })
     }
 
     /// An engine like this one over another store.
     pub(crate) fn over(&self, store: Arc<dyn Store>) -> Arc<Engine> {
         let (env, observer) = (self.env.clone(), self.observer.clone());
-        Engine::new(store, env, observer, self.tuning)
+        Engine::new(store, env, observer, self.tuning.clone())
     }
 
     /// What tells it from every other engine.
@@ -257,7 +270,7 @@ impl Engine {
             let text = "this process holds it through a guard; unlock that";
             return Err(Error::new(ErrorKind::NotHeld, text).about(kind, name));
         }
-        let claim = tell::last_step(name, what, owner);
+        let claim = tell::last_step(self, name, what, owner);
         let mut unsure = false;
         match self.ask_unsure(|| self.store.release(&claim), &mut unsure).await? {
             Released::NotHeld if !unsure => {

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::Engine;
 use super::detach::{self, Detached};
-use super::hold::{Hold, Tenure};
+use super::hold::{Begun, Hold, Tenure};
 use super::lanes::LaneRef;
 use super::tell::{self, Leave, Receipt, Receipts, Stepping, free, tell};
 use super::vitals::State;
@@ -194,7 +194,9 @@ fn pass_on(
     let expected = tenure.vitals.life().inherited(now, lease);
     let (kind, what) = (next.kind, next.what);
     let lane = tenure.lane.clone();
-    let heir = Tenure::begin(engine, lane, kind, what, next.owner, lease, expected, watched);
+    let info = next.asker.as_ref().map(|asker| asker.info(&*engine.env));
+    let begun = Begun { kind, what, owner: next.owner, lease, watched, info };
+    let heir = Tenure::begin(engine, lane, begun, expected);
     state.seat(&heir, watched);
     state.welcome(next.owner);
     state.burst += 1;
@@ -269,7 +271,7 @@ fn forget(
     let stepping = ours.then(|| Stepping::taken(&engine, &lane));
     env.spawn_apart(Box::pin(async move {
         let _stepping = stepping;
-        let claim = tell::last_step(&lane.name, what, owner);
+        let claim = tell::last_step(&engine, &lane.name, what, owner);
         free(&engine, &lane, Leave::Forget(claim), until, receipts).await;
     }));
 }

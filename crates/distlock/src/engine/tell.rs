@@ -147,7 +147,7 @@ pub(super) async fn tell(stepping: Stepping) {
     while let Some((work, receipts)) = take_work(lane) {
         match work {
             Work::Free { owner, until, permits } => {
-                let claim = last_step(&lane.name, lane.what(permits), owner);
+                let claim = last_step(engine, &lane.name, lane.what(permits), owner);
                 free(engine, lane, Leave::Release(claim), until, receipts).await;
             }
             Work::Shrink { tenure, depth } => shrink(engine, &tenure, depth, receipts).await,
@@ -161,9 +161,9 @@ pub(super) async fn tell(stepping: Stepping) {
 }
 
 /// The claim that gives up everything `owner` holds.
-pub(super) fn last_step(name: &Arc<str>, what: What, owner: Owner) -> Claim {
-    let (name, lease) = (name.clone(), Duration::ZERO);
-    Claim { name, owner, lease, depth: 0, heir_of: None, what }
+pub(super) fn last_step(engine: &Engine, name: &Arc<str>, what: What, owner: Owner) -> Claim {
+    let (name, lease, info) = (name.clone(), Duration::ZERO, engine.leaving.clone());
+    Claim { name, owner, lease, depth: 0, heir_of: None, what, info }
 }
 
 /// How an owner leaves.

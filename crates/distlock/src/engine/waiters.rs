@@ -14,6 +14,7 @@ use super::tell::Receipts;
 use crate::backoff::Backoff;
 use crate::env::Moment;
 use crate::error::Error;
+use crate::holder::Asker;
 use crate::owner::Owner;
 use crate::store::{Kind, What};
 
@@ -66,6 +67,7 @@ pub(super) struct Waiter {
     /// The store may have something of it: the lock, if an attempt got no answer; a place in a queue.
     pub(super) unsure: bool,
     pub(super) grant: oneshot::Sender<Grant>,
+    pub(super) asker: Option<Arc<Asker>>,
 }
 
 /// This process has had its burst: it does not ask again before the others had theirs.
@@ -131,8 +133,20 @@ impl LaneState {
         if self.queue.capacity() == 0 {
             self.queue.reserve_exact(1); // most names have one waiter
         }
-        let waiter =
-            Waiter { ticket, owner, kind, what, spin, lease, explicit, joined, unsure, grant };
+        let asker = ask.asker.clone();
+        let waiter = Waiter {
+            ticket,
+            owner,
+            kind,
+            what,
+            spin,
+            lease,
+            explicit,
+            joined,
+            unsure,
+            grant,
+            asker,
+        };
         self.queue.push_back(waiter);
         let drive = !self.driving;
         self.driving = true;

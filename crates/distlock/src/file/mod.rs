@@ -37,12 +37,12 @@ use crate::config::REPLY_TIMEOUT;
 use crate::doctor::{Examine, Finding};
 use crate::env::{BoxFuture, Env, Moment};
 use crate::error::{Error, ErrorKind, Result};
-use crate::store::state::entry::{self, Entry, Stepped};
+use crate::store::state::entry::{self, Entry, Stepped, Taken};
 use crate::store::state::{Around, Step};
 use crate::store::{Admin, Attempt, Claim, Listener, Released, Snapshot, Store, What};
 
 use hub::{Hub, Turn};
-use record::Person;
+use record::{Person, Record};
 
 /// The pause between tries when a process is inside for long.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -103,10 +103,11 @@ impl FileStore {
     async fn step<T>(
         &self,
         name: &str,
+        claim: Option<&Claim>,
         until: Moment,
         step: impl FnOnce(Option<Entry>, Moment, &dyn Around) -> Stepped<T>,
     ) -> Result<(T, u32)> {
-        self.work(name, until, |turn| apply(turn, None, step)).await
+        self.work(name, until, |turn| apply(turn, claim, None, step)).await
     }
 
     /// Takes it, or says who is in the way.
@@ -116,10 +117,10 @@ impl FileStore {
             What::LeasedPermits { count, .. } => count,
             _ => 0,
         };
-        let person = Person { owner: claim.owner, process, permits, info: None };
+        let person = Person { owner: claim.owner, process, permits };
         let work = |turn: &mut Turn<'_>| {
             let step = |entry, now, around: &dyn Around| entry::acquire(entry, claim, now, around);
-            let attempt = apply(turn, Some(person), step)?;
+            let attempt = apply(turn, Some(claim), Some(person), step)?;
             let in_the_way = match attempt {
                 Attempt::Busy { .. } => turn.others(process),
                 Attempt::Acquired { .. } => Vec::new(),
@@ -142,15 +143,12 @@ impl FileStore {
     }
 
     /// What stands under a name, without what the dead had.
-    async fn look(&self, name: &str) -> Result<Option<Entry>> {
+    async fn look(&self, name: &str) -> Result<Record> {
         loop {
-            let work = |turn: &mut Turn<'_>| {
-                let entry = turn.record.entry.clone().filter(|entry| entry.is_live(turn.now));
-                Ok((entry, turn.others(Uuid::nil())))
-            };
-            let ((entry, people), _) = self.work(name, self.patience(), work).await?;
+            let work = |turn: &mut Turn<'_>| Ok((turn.record.clone(), turn.others(Uuid::nil())));
+            let ((record, people), _) = self.work(name, self.patience(), work).await?;
             if people.is_empty() || !self.sweep_dead(&people).await {
-                return Ok(entry);
+                return Ok(record);
             }
         }
     }
@@ -168,9 +166,8 @@ impl FileStore {
             };
             let now = self.env.now();
             for (name, record) in records {
-                let Some(entry) = record.entry.filter(|entry| entry.is_live(now)) else { continue };
                 if name.starts_with(prefix) {
-                    locks.extend(Some(entry.view(&name, now)).filter(Snapshot::is_held));
+                    locks.extend(Some(record.view(&name, now)).filter(Snapshot::is_held));
                 }
             }
         }
@@ -182,6 +179,7 @@ impl FileStore {
 /// Runs one step of a machine in its turn.
 fn apply<T>(
     turn: &mut Turn<'_>,
+    claim: Option<&Claim>,
     person: Option<Person>,
     step: impl FnOnce(Option<Entry>, Moment, &dyn Around) -> Stepped<T>,
 ) -> Result<T> {
@@ -189,6 +187,7 @@ fn apply<T>(
     let Step { entry, answer, wake } = step(entry, turn.now, &*turn)?;
     turn.record.entry = entry;
     turn.record.settle(person);
+    turn.record.note(claim, turn.now);
     turn.wakes.push(wake);
     Ok(answer)
 }
@@ -209,7 +208,7 @@ impl Store for FileStore {
     fn release<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Released>> {
         Box::pin(async move {
             let step = |entry, now, around: &dyn Around| entry::release(entry, claim, now, around);
-            Ok(match self.step(&claim.name, self.patience(), step).await? {
+            Ok(match self.step(&claim.name, Some(claim), self.patience(), step).await? {
                 (Released::Freed { .. }, heard_by) => Released::Freed { heard_by },
                 (other, _) => other,
             })
@@ -223,7 +222,9 @@ impl Store for FileStore {
             let mut renewed = Vec::with_capacity(claims.len());
             for claim in claims {
                 let step = |entry, now, _: &dyn Around| entry::renew(entry, claim, now);
-                renewed.push(self.step(&claim.name, until, step).await.map(|(held, _)| held));
+                renewed.push(
+                    self.step(&claim.name, Some(claim), until, step).await.map(|(held, _)| held),
+                );
             }
             renewed
         })
@@ -232,7 +233,7 @@ impl Store for FileStore {
     fn give_up<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let step = |entry, now, around: &dyn Around| entry::give_up(entry, claim, now, around);
-            self.step(&claim.name, self.patience(), step).await.map(drop)
+            self.step(&claim.name, Some(claim), self.patience(), step).await.map(drop)
         })
     }
 
@@ -247,8 +248,13 @@ impl Store for FileStore {
 
     fn inspect<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
         Box::pin(async move {
-            let entry = self.look(name).await?;
-            Ok(entry::inspect(entry, what, name, self.env.now())?)
+            let (record, now) = (self.look(name).await?, self.env.now());
+            match &record.entry {
+                Some(entry) if entry.is_live(now) && !entry.is_of(what) => {
+                    Err(Taken(entry.clone()).into())
+                }
+                _ => Ok(record.view(name, now)),
+            }
         })
     }
 
@@ -256,7 +262,7 @@ impl Store for FileStore {
         Box::pin(async move {
             let step =
                 |entry, now, around: &dyn Around| entry::force(entry, what, name, now, around);
-            Ok(self.step(name, self.patience(), step).await?.0)
+            Ok(self.step(name, None, self.patience(), step).await?.0)
         })
     }
 
@@ -272,7 +278,7 @@ impl Store for FileStore {
                 self.look(&place).await?;
             }
             let step = |entry, now, _: &dyn Around| entry::admin(entry, op, now);
-            Ok(self.step(&place, self.patience(), step).await?.0)
+            Ok(self.step(&place, None, self.patience(), step).await?.0)
         })
     }
 }

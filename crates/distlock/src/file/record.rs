@@ -9,10 +9,11 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::env::Moment;
+use crate::holder::HolderInfo;
 use crate::owner::Owner;
-use crate::store::PermitId;
 use crate::store::state::entry::Entry;
 use crate::store::state::{fair, latch, leased, permits, rw};
+use crate::store::{Claim, Holder, PermitId, Snapshot};
 
 use super::code::{Coded, coded, take};
 
@@ -22,6 +23,8 @@ pub(super) struct Record {
     pub(super) entry: Option<Entry>,
     /// Whose processes the owners in the entry are.
     pub(super) people: Vec<Person>,
+    /// What holders say of themselves, by [`Holder::info_key`].
+    infos: Vec<(Arc<str>, Arc<str>)>,
     /// Who listens.
     pub(super) ears: Vec<Ear>,
 }
@@ -34,8 +37,6 @@ pub(super) struct Person {
     pub(super) process: Uuid,
     /// How many permits with ids it took.
     pub(super) permits: u32,
-    /// What it says of itself.
-    pub(super) info: Option<Arc<str>>,
 }
 
 /// A process that listens to a name; or one of its waiters, in the queue of a fair lock, that listens for itself.
@@ -48,8 +49,8 @@ pub(super) struct Ear {
 }
 
 coded! {
-    Record: entry people ears;
-    Person: owner process permits info;
+    Record: entry people infos ears;
+    Person: owner process permits;
     Ear: process waiter calls;
 }
 
@@ -72,6 +73,36 @@ impl Record {
             }
             _ => inside.contains(&person.owner),
         });
+    }
+
+    /// Keeps what the claim says of its holder, if that holds now, and forgets whoever does not hold any more.
+    pub(super) fn note(&mut self, claim: Option<&Claim>, now: Moment) {
+        if let Some((claim, info)) = claim.and_then(|claim| Some((claim, claim.info.as_ref()?)))
+            && claim.depth > 0
+        {
+            let key = Arc::from(claim.info_key());
+            self.infos.retain(|(known, _)| *known != key);
+            self.infos.push((key, Arc::from(info.to_text())));
+        }
+        if self.infos.is_empty() {
+            return;
+        }
+        let holders = self.entry.as_ref().map(|entry| entry.view("", now).holders);
+        let hold: HashSet<String> = holders.iter().flatten().map(Holder::info_key).collect();
+        self.infos.retain(|(key, _)| hold.contains(&**key));
+    }
+
+    /// What stands there, with what is around it.
+    pub(super) fn view(&self, name: &str, now: Moment) -> Snapshot {
+        let live = self.entry.as_ref().filter(|entry| entry.is_live(now));
+        let Some(entry) = live else { return Snapshot::free(name) };
+        let mut seen = entry.view(name, now);
+        for holder in &mut seen.holders {
+            let key = holder.info_key();
+            let text = self.infos.iter().find(|(known, _)| **known == *key).map(|(_, text)| text);
+            holder.info = text.and_then(|text| HolderInfo::from_text(text));
+        }
+        seen.with_waiters(u32::try_from(self.ears.len()).ok())
     }
 
     /// The same after a boot. Nobody lives who held anything or waited; what was counted still counts.

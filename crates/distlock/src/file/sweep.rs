@@ -94,6 +94,7 @@ fn forget(turn: &mut Turn<'_>, process: Uuid) {
         }
     }
     turn.record.settle(None);
+    turn.record.note(None, turn.now);
 }
 
 /// How an owner may have something of this entry.
@@ -112,5 +113,13 @@ fn ways_to_have(turn: &Turn<'_>, permits: u32) -> Vec<What> {
 }
 
 fn gone(owner: Owner, what: What) -> Claim {
-    Claim { name: Arc::from(""), owner, lease: Duration::ZERO, depth: 0, heir_of: None, what }
+    Claim {
+        name: Arc::from(""),
+        owner,
+        lease: Duration::ZERO,
+        depth: 0,
+        heir_of: None,
+        what,
+        info: None,
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use super::table::Table;
 use crate::doctor::{Examine, Finding, Level};
 use crate::env::{BoxFuture, Env, Moment};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::store::state::Around;
 use crate::store::state::entry::{self, Entry, Stepped};
 use crate::store::{Admin, Attempt, Claim, Listener, Released, Snapshot, Store, What};
@@ -45,14 +45,15 @@ impl MemoryStore {
     fn step<T>(
         &self,
         name: &Arc<str>,
+        claim: Option<&Claim>,
         step: impl FnOnce(Option<Entry>, Moment, &dyn Around) -> Stepped<T>,
     ) -> Result<(T, u32)> {
         let now = self.env.now();
-        self.table.step(name, now, |entry, around| step(entry, now, around))
+        self.table.step(name, claim, now, |entry, around| step(entry, now, around))
     }
 
     fn renew_one(&self, claim: &Claim) -> Result<bool> {
-        Ok(self.step(&claim.name, |entry, now, _| entry::renew(entry, claim, now))?.0)
+        Ok(self.step(&claim.name, Some(claim), |entry, now, _| entry::renew(entry, claim, now))?.0)
     }
 }
 
@@ -76,12 +77,12 @@ impl Store for MemoryStore {
 
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Attempt>> {
         let step = |entry, now, around: &dyn Around| entry::acquire(entry, claim, now, around);
-        ready(self.step(&claim.name, step).map(|(answer, _)| answer))
+        ready(self.step(&claim.name, Some(claim), step).map(|(answer, _)| answer))
     }
 
     fn release<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Released>> {
         let step = |entry, now, around: &dyn Around| entry::release(entry, claim, now, around);
-        ready(self.step(&claim.name, step).map(|step| match step {
+        ready(self.step(&claim.name, Some(claim), step).map(|step| match step {
             (Released::Freed { .. }, heard_by) => Released::Freed { heard_by },
             (other, _) => other,
         }))
@@ -93,7 +94,7 @@ impl Store for MemoryStore {
 
     fn give_up<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<()>> {
         let step = |entry, now, around: &dyn Around| entry::give_up(entry, claim, now, around);
-        ready(self.step(&claim.name, step).map(drop))
+        ready(self.step(&claim.name, Some(claim), step).map(drop))
     }
 
     fn listen<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Listener>> {
@@ -102,13 +103,12 @@ impl Store for MemoryStore {
     }
 
     fn inspect<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
-        let now = self.env.now();
-        ready(entry::inspect(self.table.look(name, now), what, name, now).map_err(Error::from))
+        ready(self.table.look(what, name, self.env.now()))
     }
 
     fn force<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
         let step = |entry, now, around: &dyn Around| entry::force(entry, what, name, now, around);
-        ready(self.step(&Arc::from(name), step).map(|(before, _)| before))
+        ready(self.step(&Arc::from(name), None, step).map(|(before, _)| before))
     }
 
     fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<Snapshot>>> {
@@ -117,7 +117,7 @@ impl Store for MemoryStore {
 
     fn admin<'a>(&'a self, name: &'a str, op: &'a Admin) -> BoxFuture<'a, Result<i64>> {
         let place = Arc::from(entry::place_of(name, op));
-        let step = self.step(&place, |entry, now, _| entry::admin(entry, op, now));
+        let step = self.step(&place, None, |entry, now, _| entry::admin(entry, op, now));
         ready(step.map(|(answer, _)| answer))
     }
 }

@@ -1,15 +1,16 @@
 //! A sharded map of entries with expiry and wake-ups.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::env::Moment;
 use crate::error::Result;
+use crate::holder::HolderInfo;
 use crate::owner::Owner;
-use crate::store::state::entry::{Entry, Stepped};
+use crate::store::state::entry::{self, Entry, Stepped};
 use crate::store::state::{Around, Step, Wake, fenced};
-use crate::store::{Listener, Snapshot, Topic};
+use crate::store::{Claim, Holder, Listener, Snapshot, Topic, What};
 
 const SHARDS: usize = 16;
 
@@ -35,7 +36,12 @@ struct Shard {
 struct Cell {
     entry: Option<Entry>,
     ears: Ears,
+    /// What holders say of themselves. In a box because most locks have none.
+    infos: Option<Box<Infos>>,
 }
+
+/// By [`Holder::info_key`](crate::store::Holder::info_key).
+type Infos = HashMap<String, Arc<HolderInfo>>;
 
 /// Those who listen to a name.
 #[derive(Debug, Default)]
@@ -95,6 +101,38 @@ impl Ears {
 }
 
 impl Cell {
+    /// Keeps what the claim says of its holder, if that holds now, and forgets whoever does not hold any more.
+    fn note(&mut self, claim: Option<&Claim>, now: Moment) {
+        if let Some((claim, info)) = claim.and_then(|claim| Some((claim, claim.info.as_ref()?)))
+            && claim.depth > 0
+        {
+            self.infos.get_or_insert_default().insert(claim.info_key(), info.clone());
+        }
+        let Some(infos) = &mut self.infos else { return };
+        let holders = match &self.entry {
+            Some(entry) => entry.view("", now).holders,
+            None => Vec::new(),
+        };
+        let hold: HashSet<String> = holders.iter().map(Holder::info_key).collect();
+        infos.retain(|key, _| hold.contains(key));
+        if infos.is_empty() {
+            self.infos = None;
+        }
+    }
+
+    /// What stands there, with what is around it.
+    fn view(&self, entry: &Entry, name: &str, now: Moment) -> Snapshot {
+        let mut seen = entry.view(name, now);
+        if let Some(infos) = &self.infos {
+            for holder in &mut seen.holders {
+                holder.info = infos.get(&holder.info_key()).map(|info| HolderInfo::clone(info));
+            }
+        }
+        let listeners = self.ears.everybody.iter().chain(self.ears.waiters.values());
+        let waiters = listeners.map(|ear| ear.listeners).sum();
+        seen.with_waiters(Some(waiters))
+    }
+
     fn is_idle(&self, now: Moment) -> bool {
         self.ears.is_empty() && self.entry.as_ref().is_none_or(|entry| !entry.is_live(now))
     }
@@ -110,6 +148,7 @@ impl Table {
     pub(super) fn step<T>(
         &self,
         name: &Arc<str>,
+        claim: Option<&Claim>,
         now: Moment,
         step: impl FnOnce(Option<Entry>, &dyn Around) -> Stepped<T>,
     ) -> Result<(T, u32)> {
@@ -125,6 +164,7 @@ impl Table {
                 }
             };
         cell.entry = entry;
+        cell.note(claim, now);
         let called = match wake {
             Wake::Nobody => None,
             Wake::Everybody => cell.ears.of(None),
@@ -145,10 +185,15 @@ impl Table {
         Ok((answer, heard_by))
     }
 
-    /// What stands under a name.
-    pub(super) fn look(&self, name: &str, now: Moment) -> Option<Entry> {
-        let entry = self.of(name).cells.get(name).and_then(|cell| cell.entry.clone());
-        entry.filter(|entry| entry.is_live(now))
+    /// What stands under a name, read as a lock of this kind.
+    pub(super) fn look(&self, what: What, name: &str, now: Moment) -> Result<Snapshot> {
+        let shard = self.of(name);
+        let seen = shard.cells.get(name).and_then(|cell| Some((cell, cell.entry.as_ref()?)));
+        match seen.filter(|(_, entry)| entry.is_live(now)) {
+            None => Ok(Snapshot::free(name)),
+            Some((_, entry)) if !entry.is_of(what) => Err(entry::Taken(entry.clone()).into()),
+            Some((cell, entry)) => Ok(cell.view(entry, name, now)),
+        }
     }
 
     #[cfg(all(test, feature = "redis"))]
@@ -161,8 +206,9 @@ impl Table {
         for shard in &self.shards {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
             let named = shard.cells.iter().filter(|(name, _)| name.starts_with(prefix));
-            let live = named.filter_map(|(name, cell)| Some((name, cell.entry.as_ref()?)));
-            let seen = live.filter(|(_, e)| e.is_live(now)).map(|(name, e)| e.view(name, now));
+            let live = named.filter_map(|(name, cell)| Some((name, cell, cell.entry.as_ref()?)));
+            let live = live.filter(|(.., entry)| entry.is_live(now));
+            let seen = live.map(|(name, cell, entry)| cell.view(entry, name, now));
             all.extend(seen.filter(Snapshot::is_held));
         }
         all

@@ -11,8 +11,8 @@ use crate::duration;
 use crate::error::Result;
 
 /// Every key, in the order of the documentation.
-pub(super) const KEYS: [&str; 7] =
-    ["url", "prefix", "watchdog", "fair_patience", "wait_by", "acks", "lazy"];
+pub(super) const KEYS: [&str; 8] =
+    ["url", "prefix", "watchdog", "fair_patience", "wait_by", "acks", "lazy", "holder_info"];
 
 /// One profile. What is `None` has the builder's default.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -24,6 +24,7 @@ pub(super) struct Settings {
     wait_by: Option<WaitBy>,
     acks: Option<u32>,
     lazy: Option<bool>,
+    holder_info: Option<String>,
 }
 
 impl Settings {
@@ -53,6 +54,7 @@ impl Settings {
                     _ => return Err("it is true or false".to_owned()),
                 });
             }
+            "holder_info" => self.holder_info = Some(value.to_owned()),
             _ => return Err(format!("no such key: there are {}", KEYS.join(", "))),
         }
         Ok(())
@@ -105,6 +107,9 @@ impl Settings {
         }
         if self.lazy == Some(true) {
             builder = builder.lazy();
+        }
+        if let Some(service) = &self.holder_info {
+            builder = builder.holder_info(service);
         }
         Ok(builder)
     }

@@ -53,7 +53,15 @@ impl Scene {
     /// One more owner.
     fn claim(&self, lease: Duration) -> Claim {
         let owner = Owner::mint(Uuid::new_v4());
-        Claim { name: "k".into(), owner, lease, depth: 1, heir_of: None, what: What::Exclusive }
+        Claim {
+            name: "k".into(),
+            owner,
+            lease,
+            depth: 1,
+            heir_of: None,
+            what: What::Exclusive,
+            info: None,
+        }
     }
 
     /// Who stands where.

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::admin::PermitId;
+use crate::holder::HolderInfo;
 use crate::owner::Owner;
 
 /// One step's subject: who wants what, how deep and for how long.
@@ -21,6 +23,28 @@ pub struct Claim {
     pub heir_of: Option<Owner>,
     /// What is claimed.
     pub what: What,
+    /// What the holder says of itself, for the store to keep beside the lock for as long as that is held. In a step that lets go
+    /// it only says that something may be kept. `None` if nobody asked for it: then it must cost nothing.
+    pub info: Option<Arc<HolderInfo>>,
+}
+
+impl Claim {
+    /// Under which word the info of this claim's hold is kept: see [`Holder::info_key`].
+    pub fn info_key(&self) -> String {
+        match self.what {
+            What::LeasedPermits { .. } => {
+                let id = PermitId::of(self.owner, 1).next();
+                id.map(|id| permit_key(&id.to_string()).to_owned()).unwrap_or_default()
+            }
+            What::Write { .. } => format!("{}:write", self.owner),
+            _ => self.owner.to_string(),
+        }
+    }
+}
+
+/// What the ids of all permits of one acquisition begin with.
+fn permit_key(id: &str) -> &str {
+    id.get(..24).unwrap_or(id)
 }
 
 /// What a claim claims.
@@ -193,6 +217,9 @@ pub struct Snapshot {
     pub queue: Vec<String>,
     /// The permits left of a semaphore, or the count of a latch; `None` if neither stands there.
     pub count: Option<i64>,
+    /// How many wait for it, as far as the store can tell: of a fair lock those in its queue, of others those who listen, which
+    /// is one for each process. Who polls is not counted. `None` if the store cannot tell.
+    pub waiters: Option<u32>,
 }
 
 impl Snapshot {
@@ -204,6 +231,7 @@ impl Snapshot {
             ttl: None,
             queue: Vec::new(),
             count: None,
+            waiters: None,
         }
     }
 
@@ -222,6 +250,12 @@ impl Snapshot {
     #[must_use]
     pub fn with_count(self, count: Option<i64>) -> Snapshot {
         Snapshot { count, ..self }
+    }
+
+    /// The same with how many wait for it.
+    #[must_use]
+    pub fn with_waiters(self, waiters: Option<u32>) -> Snapshot {
+        Snapshot { waiters, ..self }
     }
 
     /// Whether anybody holds it.
@@ -246,6 +280,8 @@ pub struct Holder {
     pub depth: u32,
     /// How it holds it.
     pub mode: Mode,
+    /// What it says of itself, if it does: see [`Builder::holder_info`](crate::Builder::holder_info).
+    pub info: Option<HolderInfo>,
 }
 
 /// How a holder holds.
@@ -265,11 +301,27 @@ pub enum Mode {
 impl Holder {
     /// A holder with its count, alone.
     pub fn new(owner: impl Into<String>, depth: u32) -> Holder {
-        Holder { owner: owner.into(), depth, mode: Mode::Exclusive }
+        Holder::with_mode(owner, depth, Mode::Exclusive)
     }
 
     /// A holder with its count that holds in this way.
     pub fn with_mode(owner: impl Into<String>, depth: u32, mode: Mode) -> Holder {
-        Holder { owner: owner.into(), depth, mode }
+        Holder { owner: owner.into(), depth, mode, info: None }
+    }
+
+    /// The same with what it says of itself.
+    #[must_use]
+    pub fn with_info(self, info: Option<HolderInfo>) -> Holder {
+        Holder { info, ..self }
+    }
+
+    /// Under which word a store keeps its info: its owner, with `:write` for a writer, who may read besides; of leased permits,
+    /// what the ids of one acquisition have in common.
+    pub fn info_key(&self) -> String {
+        match self.mode {
+            Mode::Write => format!("{}:write", self.owner),
+            Mode::Permits if !self.owner.contains(':') => permit_key(&self.owner).to_owned(),
+            _ => self.owner.clone(),
+        }
     }
 }

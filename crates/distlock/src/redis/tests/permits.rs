@@ -18,7 +18,7 @@ const TAKEN: Attempt = Attempt::Acquired { token: None };
 
 fn claim(name: &str, owner: Owner, what: What) -> Claim {
     let lease = Duration::from_secs(30);
-    Claim { name: name.into(), owner, lease, depth: 1, heir_of: None, what }
+    Claim { name: name.into(), owner, lease, depth: 1, heir_of: None, what, info: None }
 }
 
 fn busy(answer: Attempt) -> Duration {

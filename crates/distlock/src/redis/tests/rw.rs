@@ -24,7 +24,7 @@ const WAITING: What = What::Write { waits: true };
 /// A claim on `k` for thirty seconds.
 fn claim(what: What, owner: Owner, depth: u32) -> Claim {
     let lease = Duration::from_secs(30);
-    Claim { name: "k".into(), owner, lease, depth, heir_of: None, what }
+    Claim { name: "k".into(), owner, lease, depth, heir_of: None, what, info: None }
 }
 
 fn read(owner: Owner, depth: u32) -> Claim {

@@ -121,7 +121,15 @@ pub(super) fn owner() -> Owner {
 
 pub(super) fn claim(name: &str, owner: Owner, depth: u32) -> Claim {
     let lease = Duration::from_secs(30);
-    Claim { name: name.into(), owner, lease, depth, heir_of: None, what: What::Exclusive }
+    Claim {
+        name: name.into(),
+        owner,
+        lease,
+        depth,
+        heir_of: None,
+        what: What::Exclusive,
+        info: None,
+    }
 }
 
 /// Asks again and again until it is so.

@@ -172,21 +172,16 @@ pub(crate) fn place_of(name: &str, op: &Admin) -> String {
     }
 }
 
-/// [`Store::inspect`](crate::store::Store::inspect).
-pub(crate) fn inspect(
-    entry: Option<Entry>,
-    what: What,
-    name: &str,
-    now: Moment,
-) -> Result<Snapshot, Taken> {
-    let Some(entry) = entry else { return Ok(Snapshot::free(name)) };
-    let fits = match what {
-        What::Exclusive | What::Fenced | What::Fair { .. } => matches!(entry, Entry::Hold(_)),
-        What::Read | What::Write { .. } => matches!(entry, Entry::Rw(_)),
-        What::Simple => matches!(entry, Entry::Simple(_)),
-        What::Permits { .. } => matches!(entry, Entry::Permits(_)),
-        What::LeasedPermits { .. } => matches!(entry, Entry::Leased(_)),
-        What::LatchOpen => matches!(entry, Entry::Latch(_)),
-    };
-    if fits { Ok(entry.view(name, now)) } else { Err(Taken(entry)) }
+impl Entry {
+    /// Whether it is what claims of this kind find.
+    pub(crate) fn is_of(&self, what: What) -> bool {
+        match what {
+            What::Exclusive | What::Fenced | What::Fair { .. } => matches!(self, Entry::Hold(_)),
+            What::Read | What::Write { .. } => matches!(self, Entry::Rw(_)),
+            What::Simple => matches!(self, Entry::Simple(_)),
+            What::Permits { .. } => matches!(self, Entry::Permits(_)),
+            What::LeasedPermits { .. } => matches!(self, Entry::Leased(_)),
+            What::LatchOpen => matches!(self, Entry::Latch(_)),
+        }
+    }
 }

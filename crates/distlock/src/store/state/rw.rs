@@ -294,7 +294,7 @@ mod tests {
 
         fn acquire(&mut self, what: What, owner: Owner, lease: u64) -> Attempt {
             let (name, lease) = ("k".into(), Duration::from_millis(lease));
-            let claim = Claim { name, owner, lease, depth: 1, heir_of: None, what };
+            let claim = Claim { name, owner, lease, depth: 1, heir_of: None, what, info: None };
             let step = Entry::acquire(self.entry.take(), &claim, self.now(), &Alone);
             self.entry = step.entry;
             step.answer

@@ -82,7 +82,7 @@ mod tests {
 
     fn claim(owner: Owner, depth: u32) -> Claim {
         let what = What::Simple;
-        Claim { name: "k".into(), owner, lease: LEASE, depth, heir_of: None, what }
+        Claim { name: "k".into(), owner, lease: LEASE, depth, heir_of: None, what, info: None }
     }
 
     #[test]

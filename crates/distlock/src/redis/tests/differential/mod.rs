@@ -104,7 +104,7 @@ struct Run<'a> {
 impl Run<'_> {
     fn claim(&self, who: usize, what: What, depth: u32, lease: Duration) -> Claim {
         let (name, owner) = (Arc::from(&*self.name), self.owners[who]);
-        Claim { name, owner, lease, depth, heir_of: None, what }
+        Claim { name, owner, lease, depth, heir_of: None, what, info: None }
     }
 
     /// What is compared: everything but times and the number of listeners.

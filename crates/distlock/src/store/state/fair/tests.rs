@@ -13,7 +13,7 @@ const LEASE: Duration = Duration::from_secs(30);
 
 fn claim(owner: Owner) -> Claim {
     let what = What::Fair { patience: Some(PATIENCE) };
-    Claim { name: "k".into(), owner, lease: LEASE, depth: 1, heir_of: None, what }
+    Claim { name: "k".into(), owner, lease: LEASE, depth: 1, heir_of: None, what, info: None }
 }
 
 fn millis(n: u64) -> Duration {
