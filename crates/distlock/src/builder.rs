@@ -273,7 +273,12 @@ impl Builder {
             Some(("memory", name)) => {
                 Ok((MemoryStore::named(name, self.env.clone()), url.to_owned()))
             }
-            #[cfg(feature = "file")]
+            #[cfg(all(feature = "file", not(any(target_os = "linux", target_os = "android"))))]
+            Some(("file", _)) => {
+                let text = "file: works on Linux only: use memory: in one process, or redis://";
+                Err(Error::new(ErrorKind::Unsupported, text))
+            }
+            #[cfg(all(feature = "file", any(target_os = "linux", target_os = "android")))]
             Some(("file", dir)) => {
                 let dir = std::path::Path::new(dir.strip_prefix("//").unwrap_or(dir));
                 let store = crate::file::FileStore::open(dir, self.env.clone())?;

@@ -51,7 +51,7 @@ pub mod duration;
 mod engine;
 pub mod env;
 mod error;
-#[cfg(feature = "file")]
+#[cfg(all(feature = "file", any(target_os = "linux", target_os = "android")))]
 mod file;
 mod guard;
 mod guarded;

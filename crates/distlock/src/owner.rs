@@ -100,6 +100,12 @@ impl Owner {
         (self.client.into_bytes(), self.number)
     }
 
+    /// The inverse of [`parts`](Owner::parts).
+    #[cfg(all(feature = "file", any(target_os = "linux", target_os = "android")))]
+    pub(crate) fn from_parts(client: Uuid, number: u64) -> Owner {
+        Owner { client, number }
+    }
+
     /// The owner that the surrounding [`Owner::scope`] gives, if there is one.
     pub(crate) fn of_scope() -> Option<Owner> {
         SCOPE.try_with(|owner| *owner).ok()

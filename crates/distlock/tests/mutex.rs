@@ -30,7 +30,7 @@ macro_rules! promises_to_threads {
 }
 
 promises! {
-    mutex::exclusion + file:
+    mutex::exclusion:
     a_lock_can_be_taken_and_released_twice
     a_held_lock_refuses_everybody_else
     locks_with_other_names_do_not_mind_each_other
@@ -45,7 +45,7 @@ promises! {
 }
 
 promises! {
-    mutex::handover + file:
+    mutex::handover:
     waiters_of_one_process_are_served_in_order
     the_store_soon_shows_the_heir
     an_heir_has_its_own_lease
@@ -55,7 +55,7 @@ promises! {
 }
 
 promises! {
-    mutex::crowds + file:
+    mutex::crowds:
     fifteen_tasks_of_one_process_never_meet
     a_hundred_processes_never_meet
     sixteen_processes_in_a_loop_never_meet
@@ -65,7 +65,7 @@ promises! {
 }
 
 promises! {
-    mutex::reentry + file:
+    mutex::reentry:
     the_same_owner_enters_again
     holds_are_counted
     guards_of_one_owner_go_in_any_order
@@ -78,7 +78,7 @@ promises! {
 }
 
 promises! {
-    mutex::ownership + file:
+    mutex::ownership:
     a_stranger_cannot_unlock
     an_owner_with_a_guard_is_told_to_use_it
     the_holder_is_told_from_others
@@ -86,7 +86,7 @@ promises! {
 }
 
 promises! {
-    mutex::leases + file:
+    mutex::leases:
     a_waiter_gets_in_when_the_lease_ends
     a_holder_learns_of_the_end_before_anybody_gets_in
     a_holder_believes_in_less_than_its_lease
@@ -101,7 +101,7 @@ promises! {
 }
 
 promises! {
-    mutex::loss + file:
+    mutex::loss:
     the_news_of_a_loss_can_be_awaited_in_another_task
     a_release_is_no_loss
     work_stops_when_the_lock_is_lost
@@ -113,7 +113,7 @@ promises! {
 }
 
 promises! {
-    mutex::queries + file:
+    mutex::queries:
     everybody_sees_that_it_is_locked
     questions_leave_no_trace
     a_list_has_what_is_held
@@ -122,7 +122,7 @@ promises! {
 }
 
 promises! {
-    mutex::closing + file:
+    mutex::closing:
     closing_ends_waits_and_releases_holds
     closing_waits_for_releases_under_way
     a_guard_outlives_its_locks

@@ -2,23 +2,9 @@
 
 /// Has every store keep these promises of a kind; the tests are called `suite::promise::store`.
 ///
-/// `promises! { mutex::exclusion: a_lock_can_be_taken … }` runs `suites::mutex::exclusion::a_lock_can_be_taken`. With `+ file`
-/// after the suite the `file:` store keeps them too.
+/// `promises! { mutex::exclusion: a_lock_can_be_taken … }` runs `suites::mutex::exclusion::a_lock_can_be_taken`.
 #[macro_export]
 macro_rules! promises {
-    ($kind:ident::$suite:ident + file: $($promise:ident)*) => {
-        mod $suite {
-            $(mod $promise {
-                $crate::promise!($kind::$suite::$promise);
-
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn file() {
-                    use $crate::suites::{Site, $kind::$suite::$promise, stand};
-                    stand(Site::File, $promise).await;
-                }
-            })*
-        }
-    };
     ($kind:ident::$suite:ident: $($promise:ident)*) => {
         mod $suite {
             $(mod $promise {
@@ -28,7 +14,7 @@ macro_rules! promises {
     };
 }
 
-/// The tests of one promise on the stores that have every kind.
+/// The tests of one promise.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! promise {
@@ -45,6 +31,11 @@ macro_rules! promise {
         #[tokio::test(start_paused = true)]
         async fn paused() {
             stand(Site::Paused, $promise).await;
+        }
+
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn file() {
+            stand(Site::File, $promise).await;
         }
 
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,12 +1,27 @@
-//! One machine, no server: one state file per name in a directory, around the pure machines of `store::state`.
+//! One machine, no server: state files in a directory, around the pure machines of `store::state`.
 //!
-//! A step takes an OS lock on one of the directory's few lock files, reads the state, applies the machine, replaces the
-//! state file by renaming a finished draft over it, and unlocks. Nothing is awaited in between: a step that began
-//! is done, and a process that is killed in the middle leaves the state as it was. A free lock has no state file.
+//! A step takes an OS lock on the state file that has the name, reads what stands there, applies the machine, writes it back so
+//! that it counts at once or not at all, and unlocks. Nothing is awaited in between: a step that began is done, and a process
+//! that is killed in the middle leaves the state as it was. A free lock leaves nothing in its state file, and a state file that
+//! says nothing goes with the last store of a process.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `locks-00` … `locks-63` | `state.rs`: who holds what, who waits, who listens; every name is in one of them (`name.rs`) |
+//! | `life-…` | `life.rs`: a process, locked while it lives |
+//! | `bell-…` | `bell.rs`: the pipe by which a process that listens is called |
+//!
+//! `hub.rs` is what the stores of a process share, `watch.rs` the thread that hears, `sweep.rs` takes what the dead had.
 
+mod bell;
+mod code;
 mod dir;
+mod hub;
+mod life;
 mod name;
 mod record;
+mod state;
+mod sweep;
 mod watch;
 
 #[cfg(test)]
@@ -16,108 +31,35 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use crate::config::REPLY_TIMEOUT;
 use crate::doctor::{Examine, Finding};
 use crate::env::{BoxFuture, Env, Moment};
 use crate::error::{Error, ErrorKind, Result};
-use crate::store::state::exclusive::{self, Entry};
-use crate::store::{Admin, Attempt, Claim, Listener, Released, Snapshot, Store, What, unsupported};
+use crate::store::state::entry::{self, Entry, Stepped, Taken};
+use crate::store::state::{Around, Step};
+use crate::store::{Admin, Attempt, Claim, Listener, Released, Snapshot, Store, What};
 
-use dir::{Dir, Inside, conflict};
-use name::Place;
-use watch::Watches;
+use hub::{Hub, Turn};
+use record::{Person, Record};
 
-/// How often a step that finds another inside tries again before it sleeps: a critical section lasts some tens of
-/// microseconds, far less than the shortest sleep.
-const QUICK_TRIES: u32 = 32;
-
-/// The pause between slower tries.
+/// The pause between tries when a process is inside for long.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// The `file:` store.
 #[derive(Debug)]
 pub(crate) struct FileStore {
-    dir: Arc<Dir>,
+    hub: Arc<Hub>,
     env: Arc<dyn Env>,
-    boot: String,
-    watches: Arc<Watches>,
-}
-
-/// What stands in a state file: nothing, a hold of this boot, or one that an earlier boot left.
-struct Found {
-    entry: Option<Entry>,
-    present: bool,
 }
 
 impl FileStore {
     /// Opens the store in `dir`, which is made for this user alone if it does not exist.
     pub(crate) fn open(dir: &Path, env: Arc<dyn Env>) -> Result<Arc<FileStore>> {
-        let dir = Arc::new(Dir::open(dir)?);
-        Ok(Arc::new(FileStore { dir, env, boot: boot_id()?, watches: Arc::default() }))
-    }
-
-    /// One atomic step: what `apply` makes of the entry under `name` replaces it.
-    async fn step<T>(
-        &self,
-        name: &str,
-        until: Moment,
-        apply: impl FnOnce(Option<Entry>, Moment) -> (Option<Entry>, T),
-    ) -> Result<T> {
-        let place = Place::of(name);
-        let inside = self.enter(&place, until).await?;
-        let found = self.look(name, &place)?;
-        // The time is read inside: what another did before us happened before our present.
-        let (entry, answer) = apply(found.entry.clone(), self.env.now());
-        match entry {
-            Some(entry) if Some(&entry) == found.entry.as_ref() => {}
-            Some(entry) => inside.replace(&record::write(name, &entry, &self.boot))?,
-            None if found.present => inside.remove()?,
-            None => {}
-        }
-        Ok(answer)
-    }
-
-    /// Enters the critical section, for which another process may have to be waited: not longer than `until`, because
-    /// that one may be stopped.
-    async fn enter<'a>(&'a self, place: &'a Place, until: Moment) -> Result<Inside<'a>> {
-        loop {
-            for _ in 0..QUICK_TRIES {
-                if let Some(inside) = self.dir.try_enter(place)? {
-                    return Ok(inside);
-                }
-                std::thread::yield_now();
-            }
-            let now = self.env.now();
-            if now >= until {
-                let path = self.dir.file(&place.lock_file());
-                let message = format!(
-                    "file: another process keeps {} locked; is it stopped? nothing was done",
-                    path.display()
-                );
-                return Err(Error::new(ErrorKind::Unavailable, message));
-            }
-            self.env.sleep_apart(now.after(PAUSE)).await;
-        }
-    }
-
-    fn look(&self, name: &str, place: &Place) -> Result<Found> {
-        let Some(text) = self.dir.read(&place.file)? else {
-            return Ok(Found { entry: None, present: false });
-        };
-        let path = self.dir.file(&place.file);
-        let record = record::read(&text).map_err(|why| conflict(&path, why))?;
-        if record.name != name {
-            return Err(conflict(&path, "it belongs to a lock of another name"));
-        }
-        Ok(Found { entry: Some(record.entry).filter(|_| record.boot == self.boot), present: true })
-    }
-
-    fn snapshot(&self, name: &str, entry: Option<Entry>) -> Snapshot {
-        let now = self.env.now();
-        match exclusive::live(entry, now) {
-            Some(entry) => Snapshot::held(name, vec![entry.holder()], entry.ttl(now)),
-            None => Snapshot::free(name),
-        }
+        let store = Arc::new(FileStore { hub: Hub::open(dir)?, env });
+        store.sweep_apart();
+        Ok(store)
     }
 
     /// How long a step that begins now may take.
@@ -125,25 +67,108 @@ impl FileStore {
         self.env.now().after(REPLY_TIMEOUT)
     }
 
-    async fn list_all(&self, prefix: &str) -> Result<Vec<Snapshot>> {
-        let mut locks = Vec::new();
-        for file in self.dir.names()? {
-            let Some(text) = self.dir.read(&file).unwrap_or_default() else { continue };
-            // A stranger's file must not hide our own; whoever uses its name is told.
-            let Ok(record) = record::read(&text) else { continue };
-            let name = record.name;
-            if !name.starts_with(prefix) || Place::of(&name).file != file {
-                continue;
+    /// Tries until another process is not in the way: not longer than `until`, because that one may be stopped.
+    async fn until_in<T>(
+        &self,
+        until: Moment,
+        mut attempt: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        loop {
+            if let Some(done) = attempt()? {
+                return Ok(done);
             }
-            let entry = Some(record.entry).filter(|_| record.boot == self.boot);
-            let lock = self.snapshot(&name, entry);
-            if lock.is_held() {
-                locks.push(lock);
-            } else {
-                // Its holder died. Only the next claim would remove it, and there may never be one.
-                let swept =
-                    self.step(&name, self.env.now(), |e, now| (exclusive::live(e, now), ()));
-                drop(swept.await);
+            let now = self.env.now();
+            if now >= until {
+                let dir = self.hub.dir.path().display();
+                let message = format!(
+                    "file: another process keeps a file in {dir} locked; is it stopped? nothing was done"
+                );
+                return Err(Error::new(ErrorKind::Unavailable, message));
+            }
+            self.env.sleep_apart(now.after(PAUSE)).await;
+        }
+    }
+
+    /// One atomic step; also tells how many heard of it.
+    async fn work<T, F>(&self, name: &str, until: Moment, work: F) -> Result<(T, u32)>
+    where
+        F: FnOnce(&mut Turn<'_>) -> Result<T>,
+    {
+        let mut work = Some(work);
+        let clock = || self.env.now();
+        self.until_in(until, || self.hub.try_step(name, &clock, &mut work)).await
+    }
+
+    /// One step of a machine.
+    async fn step<T>(
+        &self,
+        name: &str,
+        claim: Option<&Claim>,
+        until: Moment,
+        step: impl FnOnce(Option<Entry>, Moment, &dyn Around) -> Stepped<T>,
+    ) -> Result<(T, u32)> {
+        self.work(name, until, |turn| apply(turn, claim, None, step)).await
+    }
+
+    /// Takes it, or says who is in the way.
+    async fn attempt(&self, claim: &Claim) -> Result<(Attempt, Vec<Uuid>)> {
+        let process = self.hub.id()?;
+        let permits = match claim.what {
+            What::LeasedPermits { count, .. } => count,
+            _ => 0,
+        };
+        let person = Person { owner: claim.owner, process, permits };
+        let work = |turn: &mut Turn<'_>| {
+            let step = |entry, now, around: &dyn Around| entry::acquire(entry, claim, now, around);
+            let attempt = apply(turn, Some(claim), Some(person), step)?;
+            let in_the_way = match attempt {
+                Attempt::Busy { .. } => turn.others(process),
+                Attempt::Acquired { .. } => Vec::new(),
+            };
+            Ok((attempt, in_the_way))
+        };
+        Ok(self.work(&claim.name, self.patience(), work).await?.0)
+    }
+
+    async fn acquire_one(&self, claim: &Claim) -> Result<Attempt> {
+        loop {
+            let (attempt, in_the_way) = self.attempt(claim).await?;
+            if in_the_way.is_empty() || !self.sweep_dead(&in_the_way).await {
+                if self.hub.is_listening() {
+                    self.hub.watch.follow(&self.hub, &in_the_way);
+                }
+                return Ok(attempt);
+            }
+        }
+    }
+
+    /// What stands under a name, without what the dead had.
+    async fn look(&self, name: &str) -> Result<Record> {
+        loop {
+            let work = |turn: &mut Turn<'_>| Ok((turn.record.clone(), turn.others(Uuid::nil())));
+            let ((record, people), _) = self.work(name, self.patience(), work).await?;
+            if people.is_empty() || !self.sweep_dead(&people).await {
+                return Ok(record);
+            }
+        }
+    }
+
+    async fn list_all(&self, prefix: &str) -> Result<Vec<Snapshot>> {
+        self.sweep_dead(&life::everybody(&self.hub.dir)?).await;
+        let mut locks = Vec::new();
+        for stripe in 0..name::STRIPES {
+            let read = self.until_in(self.patience(), || self.hub.try_read(stripe)).await;
+            let records = match read {
+                Ok(records) => records,
+                // A stranger's file must not hide our own; whoever uses a name in it is told.
+                Err(conflict) if conflict.kind() == ErrorKind::Conflict => continue,
+                Err(other) => return Err(other),
+            };
+            let now = self.env.now();
+            for (name, record) in records {
+                if name.starts_with(prefix) {
+                    locks.extend(Some(record.view(&name, now)).filter(Snapshot::is_held));
+                }
             }
         }
         locks.sort_by(|a, b| a.name.cmp(&b.name));
@@ -151,36 +176,41 @@ impl FileStore {
     }
 }
 
+/// Runs one step of a machine in its turn.
+fn apply<T>(
+    turn: &mut Turn<'_>,
+    claim: Option<&Claim>,
+    person: Option<Person>,
+    step: impl FnOnce(Option<Entry>, Moment, &dyn Around) -> Stepped<T>,
+) -> Result<T> {
+    let entry = turn.record.entry.take().filter(|entry| entry.is_live(turn.now));
+    let Step { entry, answer, wake } = step(entry, turn.now, &*turn)?;
+    turn.record.entry = entry;
+    turn.record.settle(person);
+    turn.record.note(claim, turn.now);
+    turn.wakes.push(wake);
+    Ok(answer)
+}
+
 impl Store for FileStore {
     fn place(&self) -> String {
-        format!("file:{}", self.dir.path().display())
+        format!("file:{}", self.hub.dir.path().display())
     }
 
     fn examine<'a>(&'a self, _: &'a Examine) -> BoxFuture<'a, Vec<Finding>> {
-        Box::pin(std::future::ready(self.dir.examined(&self.place())))
+        Box::pin(std::future::ready(self.hub.dir.examined(&self.place())))
     }
 
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Attempt>> {
-        Box::pin(async move {
-            served(claim.what)?;
-            let apply = |entry, now| exclusive::acquire(entry, claim, now);
-            // A lock that is busy is seen from outside: those who wait do not get in the way of the holder.
-            let seen = self.look(&claim.name, &Place::of(&claim.name))?;
-            if let (_, busy @ Attempt::Busy { .. }) = apply(seen.entry, self.env.now()) {
-                return Ok(busy);
-            }
-            self.step(&claim.name, self.patience(), apply).await
-        })
+        Box::pin(self.acquire_one(claim))
     }
 
     fn release<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Released>> {
         Box::pin(async move {
-            let apply = |entry, now| exclusive::release(entry, claim, now);
-            Ok(match self.step(&claim.name, self.patience(), apply).await? {
-                Released::Freed { .. } => {
-                    Released::Freed { heard_by: self.watches.freed(&claim.name, &self.dir) }
-                }
-                other => other,
+            let step = |entry, now, around: &dyn Around| entry::release(entry, claim, now, around);
+            Ok(match self.step(&claim.name, Some(claim), self.patience(), step).await? {
+                (Released::Freed { .. }, heard_by) => Released::Freed { heard_by },
+                (other, _) => other,
             })
         })
     }
@@ -191,30 +221,48 @@ impl Store for FileStore {
             let until = self.patience();
             let mut renewed = Vec::with_capacity(claims.len());
             for claim in claims {
-                let apply = |entry, now| exclusive::renew(entry, claim, now);
-                renewed.push(self.step(&claim.name, until, apply).await);
+                let step = |entry, now, _: &dyn Around| entry::renew(entry, claim, now);
+                renewed.push(
+                    self.step(&claim.name, Some(claim), until, step).await.map(|(held, _)| held),
+                );
             }
             renewed
         })
     }
 
+    fn give_up<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let step = |entry, now, around: &dyn Around| entry::give_up(entry, claim, now, around);
+            self.step(&claim.name, Some(claim), self.patience(), step).await.map(drop)
+        })
+    }
+
     fn listen<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Listener>> {
-        let listener = self.watches.listen(&claim.name, &self.dir, &self.env);
-        Box::pin(std::future::ready(Ok(listener)))
+        Box::pin(async move {
+            let waiter = matches!(claim.what, What::Fair { .. }).then_some(claim.owner);
+            let clock = || self.env.now();
+            let listen = || self.hub.try_listen(&claim.name, waiter, &clock);
+            self.until_in(self.patience(), listen).await
+        })
     }
 
     fn inspect<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
-        let found = served(what).and_then(|()| self.look(name, &Place::of(name)));
-        let snapshot = found.map(|found| self.snapshot(name, found.entry));
-        Box::pin(std::future::ready(snapshot))
+        Box::pin(async move {
+            let (record, now) = (self.look(name).await?, self.env.now());
+            match &record.entry {
+                Some(entry) if entry.is_live(now) && !entry.is_of(what) => {
+                    Err(Taken(entry.clone()).into())
+                }
+                _ => Ok(record.view(name, now)),
+            }
+        })
     }
 
     fn force<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
         Box::pin(async move {
-            served(what)?;
-            let entry = self.step(name, self.patience(), |entry, _| (None, entry)).await?;
-            self.watches.freed(name, &self.dir);
-            Ok(self.snapshot(name, entry))
+            let step =
+                |entry, now, around: &dyn Around| entry::force(entry, what, name, now, around);
+            Ok(self.step(name, None, self.patience(), step).await?.0)
         })
     }
 
@@ -222,28 +270,15 @@ impl Store for FileStore {
         Box::pin(self.list_all(prefix))
     }
 
-    fn admin<'a>(&'a self, _: &'a str, _: &'a Admin) -> BoxFuture<'a, Result<i64>> {
-        Box::pin(std::future::ready(Err(not_served())))
-    }
-}
-
-/// Only locks of one owner at a time that take no numbers and no turns.
-fn served(what: What) -> Result<()> {
-    if what == What::Exclusive { Ok(()) } else { Err(not_served()) }
-}
-
-fn not_served() -> Error {
-    unsupported("this kind of lock; `memory:` and `redis:` do")
-}
-
-/// Which boot this is: expiry counts from it, so an entry of another one has expired.
-fn boot_id() -> Result<String> {
-    const PATH: &str = "/proc/sys/kernel/random/boot_id";
-    match std::fs::read_to_string(PATH) {
-        Ok(id) => Ok(id.trim().to_owned()),
-        Err(cause) => {
-            let message = format!("file: needs the boot id that Linux gives in {PATH}: {cause}");
-            Err(Error::new(ErrorKind::Unsupported, message).with_source(cause))
-        }
+    fn admin<'a>(&'a self, name: &'a str, op: &'a Admin) -> BoxFuture<'a, Result<i64>> {
+        Box::pin(async move {
+            let place = entry::place_of(name, op);
+            // What the dead had counts again.
+            if !matches!(op, Admin::Fence { .. } | Admin::FenceForget) {
+                self.look(&place).await?;
+            }
+            let step = |entry, now, _: &dyn Around| entry::admin(entry, op, now);
+            Ok(self.step(&place, None, self.patience(), step).await?.0)
+        })
     }
 }

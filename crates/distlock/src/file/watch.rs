@@ -1,124 +1,178 @@
-//! Hearing of releases by other processes: one task per listened name looks at its state file.
+//! The thread that hears: calls from other processes, and their deaths.
 
-use std::collections::HashMap;
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
-use crate::env::Env;
-use crate::store::{Listener, Topic};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use uuid::Uuid;
 
-use super::dir::{Dir, Presence};
-use super::name::Place;
+use super::bell::Bell;
+use super::hub::Hub;
+use super::life::State;
 
-/// How soon after a change a state file is looked at again: a busy lock may be free for two milliseconds only.
-const SHORTEST: Duration = Duration::from_millis(1);
+/// How often one looks for calls that did not arrive: whoever was to call may have been killed before it did.
+const LOOK: Duration = Duration::from_secs(1);
 
-/// How often at least. A look is one `stat`, some microseconds, so a waiter costs a thousandth of a core, and a person
-/// does not notice the delay.
-const LONGEST: Duration = Duration::from_millis(20);
+/// The same where there are no pipes: a look costs some microseconds, and a person does not notice the delay.
+const LOOK_WITHOUT_PIPE: Duration = Duration::from_millis(20);
 
-/// The watched names of one store.
+/// How often one looks whether a process lives whose end cannot be waited for.
+const LOOK_FOR_LIFE: Duration = Duration::from_millis(250);
+
 #[derive(Debug, Default)]
-pub(super) struct Watches(Mutex<HashMap<Arc<str>, Weak<Watch>>>);
+pub(super) struct Watch(Mutex<Watched>);
 
-/// One watched name. Listeners keep it alive; its task ends when the last of them is gone.
-struct Watch {
-    name: Arc<str>,
-    topic: Arc<Topic>,
-    presence: Option<Presence>,
-    registry: Arc<Watches>,
+#[derive(Debug, Default)]
+struct Watched {
+    running: bool,
+    warned: bool,
+    /// Those whose end can be waited for.
+    ends: HashMap<Uuid, Arc<OwnedFd>>,
+    /// Those that have to be looked at.
+    others: HashSet<Uuid>,
 }
 
-impl Watches {
-    /// A listener for `name`: a change after this call is heard.
-    pub(super) fn listen(
-        self: &Arc<Watches>,
-        name: &Arc<str>,
-        dir: &Arc<Dir>,
-        env: &Arc<dyn Env>,
-    ) -> Listener {
-        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(watch) = names.get(name).and_then(Weak::upgrade) {
-            return Listener::new(watch.topic.clone(), watch);
-        }
-        let topic = Arc::<Topic>::default();
-        let place = Place::of(name);
-        let watch = Arc::new(Watch {
-            name: name.clone(),
-            topic: topic.clone(),
-            presence: dir.be_present(&place),
-            registry: self.clone(),
-        });
-        names.insert(name.clone(), Arc::downgrade(&watch));
-        drop(names);
-        let task = look(Arc::downgrade(&watch), dir.clone(), env.clone(), place.file);
-        env.spawn_apart(Box::pin(task));
-        Listener::new(topic, watch)
+impl Watch {
+    fn lock(&self) -> MutexGuard<'_, Watched> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lock was freed: wakes this process's listeners at once, without waiting for their task to look. Returns how
-    /// many listen as far as one can tell: one for all who are here, one for all who are elsewhere.
-    pub(super) fn freed(&self, name: &str, dir: &Dir) -> u32 {
-        let names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let watch = names.get(name).and_then(Weak::upgrade);
-        // Unlocked first: dropping the last reference locks again.
-        drop(names);
-        if let Some(watch) = &watch {
-            watch.topic.wake();
-        }
-        let own = watch.as_ref().and_then(|watch| watch.presence.as_ref());
-        let elsewhere = dir.others_are_present(&Place::of(name), own);
-        u32::from(watch.is_some()) + u32::from(elsewhere)
-    }
-
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
-    }
-}
-
-/// Looks until nobody listens. The first look happens here, before the task is spawned, not when it gets to run.
-fn look(
-    watch: Weak<Watch>,
-    dir: Arc<Dir>,
-    env: Arc<dyn Env>,
-    file: String,
-) -> impl Future<Output = ()> + Send {
-    let mut seen = dir.trace(&file);
-    let mut pause = SHORTEST;
-    async move {
-        loop {
-            env.sleep_until(env.now().after(pause)).await;
-            let Some(watch) = watch.upgrade() else { return };
-            watch.presence.as_ref().inspect(|presence| presence.renew());
-            pause = (pause * 2).min(LONGEST);
-            let now = dir.trace(&file);
-            let free = now.is_none();
-            if free || now != seen {
-                (seen, pause) = (now, SHORTEST);
+    /// Somebody listens: there has to be a thread that hears.
+    pub(super) fn start(&self, hub: &Arc<Hub>, bell: Option<Arc<Bell>>) {
+        let mut watched = self.lock();
+        if watched.running {
+            if let Some(bell) = bell {
+                bell.nudge(); // it may be asleep for good
             }
-            // As long as it is free: it may have been taken and freed again between two looks. A change alone is no
-            // release; most are renewals.
-            if free {
-                watch.topic.wake();
+            return;
+        }
+        let weak = Arc::downgrade(hub);
+        let thread = std::thread::Builder::new().name("distlock-file".to_owned());
+        match thread.spawn(move || hear(&weak, bell)) {
+            Ok(_) => watched.running = true,
+            // The engine comes again by itself, if not as soon.
+            Err(cause) => {
+                tracing::warn!(target: "distlock", %cause, "no thread to hear of releases")
             }
         }
     }
+
+    /// Says once that there will be polling.
+    pub(super) fn warn_of_polling(&self, cause: &io::Error) {
+        if !std::mem::replace(&mut self.lock().warned, true) {
+            tracing::warn!(
+                target: "distlock", %cause,
+                "no named pipe in the directory of the locks: waiters look every 20 ms"
+            );
+        }
+    }
+
+    /// Wakes those who listen here when one of these is dead.
+    pub(super) fn follow(&self, hub: &Hub, processes: &[Uuid]) {
+        let mut watched = self.lock();
+        let mut more = false;
+        for process in processes {
+            if watched.ends.contains_key(process) || watched.others.contains(process) {
+                continue;
+            }
+            more = true;
+            match hub.lives.end_of(&hub.dir, *process) {
+                Some(end) => drop(watched.ends.insert(*process, Arc::new(end))),
+                None => drop(watched.others.insert(*process)),
+            }
+        }
+        drop(watched);
+        if more && let Ok(Some(bell)) = hub.bell() {
+            bell.nudge();
+        }
+    }
+
+    fn ended(&self, process: Uuid) {
+        let mut watched = self.lock();
+        watched.ends.remove(&process);
+        // Its lock may outlast it by a moment, if a child of it was just being born.
+        watched.others.insert(process);
+    }
 }
 
-impl Drop for Watch {
-    fn drop(&mut self) {
-        let mut names = self.registry.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another watch may have taken the place between our last reference's end and now.
-        if names.get(&self.name).is_some_and(|other| other.strong_count() == 0) {
-            names.remove(&self.name);
+/// Hears until there is no hub.
+fn hear(hub: &Weak<Hub>, bell: Option<Arc<Bell>>) {
+    let mut looked = Instant::now();
+    let look = if bell.is_some() { LOOK } else { LOOK_WITHOUT_PIPE };
+    loop {
+        let Some(now) = hub.upgrade() else { return };
+        let (ends, wait) = {
+            let mut watched = now.watch.lock();
+            if !now.is_listening() {
+                watched.ends.clear();
+                watched.others.clear();
+            }
+            let wait = match (watched.others.is_empty(), now.is_listening()) {
+                (_, false) => None,
+                (true, _) => Some(look),
+                (false, _) => Some(LOOK_FOR_LIFE.min(look)),
+            };
+            let ends: Vec<_> = watched.ends.iter().map(|(id, end)| (*id, end.clone())).collect();
+            (ends, wait)
+        };
+        // It must be able to go while we sleep.
+        drop(now);
+        let woken = sleep(bell.as_deref(), &ends, wait.or(bell.is_none().then_some(look)));
+        let Some(hub) = hub.upgrade() else { return };
+        for (process, _) in
+            ends.iter().zip(&woken.ends).filter_map(|(end, ended)| ended.then_some(end))
+        {
+            hub.watch.ended(*process);
+        }
+        if let Some(bell) = &bell {
+            let heard = bell.heard();
+            heard.calls.into_iter().for_each(|call| hub.called(call));
+            if heard.overflown {
+                hub.wake_all();
+            }
+        }
+        look_for_dead(&hub);
+        if hub.is_listening() && looked.elapsed() >= look {
+            hub.look_for_missed_calls();
+            looked = Instant::now();
         }
     }
 }
 
-impl fmt::Debug for Watch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watch").field("name", &self.name).finish_non_exhaustive()
+/// Wakes everybody here if one of those that have to be looked at is dead: whoever is woken finds out what that one left.
+fn look_for_dead(hub: &Hub) {
+    let others: Vec<Uuid> = hub.watch.lock().others.iter().copied().collect();
+    let mut dead = false;
+    for process in others {
+        hub.lives.doubt(process);
+        match hub.lives.state(&hub.dir, process) {
+            State::Alive => continue,
+            State::Dead => dead = true,
+            State::Unknown => {}
+        }
+        hub.watch.lock().others.remove(&process);
     }
+    if dead {
+        hub.wake_all();
+    }
+}
+
+struct Woken {
+    ends: Vec<bool>,
+}
+
+/// Sleeps until something is called, a process has ended, or the time is over.
+fn sleep(bell: Option<&Bell>, ends: &[(Uuid, Arc<OwnedFd>)], wait: Option<Duration>) -> Woken {
+    let mut fds: Vec<PollFd<'_>> =
+        ends.iter().map(|(_, end)| PollFd::from_borrowed_fd(end.as_fd(), PollFlags::IN)).collect();
+    fds.extend(bell.map(|bell| PollFd::from_borrowed_fd(bell.0.as_fd(), PollFlags::IN)));
+    let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
+    if rustix::event::poll(&mut fds, wait.as_ref()).is_err() {
+        // A signal, or memory is short: not a reason to go round in circles.
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Woken { ends: fds[..ends.len()].iter().map(|fd| !fd.revents().is_empty()).collect() }
 }

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use super::table::{Kept, Table};
+use super::table::Table;
 use crate::doctor::{Examine, Finding, Level};
-use crate::env::{BoxFuture, Env};
+use crate::env::{BoxFuture, Env, Moment};
 use crate::error::Result;
-use crate::store::state::{Around, fair, fenced, latch, leased, permits, rw, simple};
+use crate::store::state::Around;
+use crate::store::state::entry::{self, Entry, Stepped};
 use crate::store::{Admin, Attempt, Claim, Listener, Released, Snapshot, Store, What};
 
 #[derive(Debug)]
@@ -34,73 +35,26 @@ impl MemoryStore {
 
     /// The hold and the queue under `name`, to compare a server's with.
     #[cfg(all(test, feature = "redis"))]
-    pub(crate) fn peek(&self, name: &str) -> Option<fair::Entry> {
-        self.table.peek(name)
-    }
-
-    fn acquire_as<M: Kept>(&self, claim: &Claim) -> Result<Attempt> {
-        let now = self.env.now();
-        let step = |entry, around: &dyn Around| M::acquire(entry, claim, now, around);
-        Ok(self.table.step(&claim.name, Some(claim), now, step)?.0)
-    }
-
-    fn release_as<M: Kept>(&self, claim: &Claim) -> Result<Released> {
-        let now = self.env.now();
-        let step = |entry, around: &dyn Around| M::release(entry, claim, now, around);
-        Ok(match self.table.step(&claim.name, Some(claim), now, step)? {
-            (Released::Freed { .. }, heard_by) => Released::Freed { heard_by },
-            (other, _) => other,
-        })
-    }
-
-    fn renew_as<M: Kept>(&self, claim: &Claim) -> Result<bool> {
-        let now = self.env.now();
-        let step = |entry, _: &dyn Around| M::renew(entry, claim, now);
-        Ok(self.table.step(&claim.name, Some(claim), now, step)?.0)
-    }
-
-    fn give_up_as<M: Kept>(&self, claim: &Claim) -> Result<()> {
-        let now = self.env.now();
-        let step = |entry, around: &dyn Around| M::give_up(entry, claim, now, around);
-        self.table.step(&claim.name, Some(claim), now, step).map(drop)
-    }
-
-    fn force_as<M: Kept>(&self, what: What, name: &str) -> Result<Snapshot> {
-        let now = self.env.now();
-        let mut before = None;
-        let step = |entry: Option<M>, around: &dyn Around| {
-            before = entry.as_ref().map(|entry| entry.view(name, now));
-            let step = M::force(entry, what, now, around);
-            // Still held: it is held in another way than was to be freed.
-            if step.entry.as_ref().is_some_and(|after| after.view(name, now).is_held()) {
-                before = None;
-            }
-            step
-        };
-        self.table.step(&Arc::from(name), None, now, step)?;
-        Ok(before.unwrap_or_else(|| Snapshot::free(name)))
-    }
-
-    fn admin_as<M: Kept>(&self, name: &str, op: &Admin) -> Result<i64> {
-        let now = self.env.now();
-        Ok(self.table.step(&Arc::from(name), None, now, |entry, _| M::admin(entry, op, now))?.0)
-    }
-}
-
-/// Runs a method for the machine that serves `what`.
-macro_rules! by_kind {
-    ($what:expr, $store:ident.$method:ident($($arg:expr),*)) => {
-        match $what {
-            What::Exclusive | What::Fenced | What::Fair { .. } => {
-                $store.$method::<fair::Entry>($($arg),*)
-            }
-            What::Read | What::Write { .. } => $store.$method::<rw::Entry>($($arg),*),
-            What::Simple => $store.$method::<simple::Entry>($($arg),*),
-            What::Permits { .. } => $store.$method::<permits::Entry>($($arg),*),
-            What::LeasedPermits { .. } => $store.$method::<leased::Entry>($($arg),*),
-            What::LatchOpen => $store.$method::<latch::Entry>($($arg),*),
+    pub(crate) fn peek(&self, name: &str) -> Option<crate::store::state::fair::Entry> {
+        match self.table.peek(name)? {
+            Entry::Hold(entry) => Some(entry),
+            _ => None,
         }
-    };
+    }
+
+    fn step<T>(
+        &self,
+        name: &Arc<str>,
+        claim: Option<&Claim>,
+        step: impl FnOnce(Option<Entry>, Moment, &dyn Around) -> Stepped<T>,
+    ) -> Result<(T, u32)> {
+        let now = self.env.now();
+        self.table.step(name, claim, now, |entry, around| step(entry, now, around))
+    }
+
+    fn renew_one(&self, claim: &Claim) -> Result<bool> {
+        Ok(self.step(&claim.name, Some(claim), |entry, now, _| entry::renew(entry, claim, now))?.0)
+    }
 }
 
 fn ready<'a, T: Send + 'a>(answer: T) -> BoxFuture<'a, T> {
@@ -122,19 +76,25 @@ impl Store for MemoryStore {
     }
 
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Attempt>> {
-        ready(by_kind!(claim.what, self.acquire_as(claim)))
+        let step = |entry, now, around: &dyn Around| entry::acquire(entry, claim, now, around);
+        ready(self.step(&claim.name, Some(claim), step).map(|(answer, _)| answer))
     }
 
     fn release<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Released>> {
-        ready(by_kind!(claim.what, self.release_as(claim)))
+        let step = |entry, now, around: &dyn Around| entry::release(entry, claim, now, around);
+        ready(self.step(&claim.name, Some(claim), step).map(|step| match step {
+            (Released::Freed { .. }, heard_by) => Released::Freed { heard_by },
+            (other, _) => other,
+        }))
     }
 
     fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<bool>>> {
-        ready(claims.iter().map(|claim| by_kind!(claim.what, self.renew_as(claim))).collect())
+        ready(claims.iter().map(|claim| self.renew_one(claim)).collect())
     }
 
     fn give_up<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<()>> {
-        ready(by_kind!(claim.what, self.give_up_as(claim)))
+        let step = |entry, now, around: &dyn Around| entry::give_up(entry, claim, now, around);
+        ready(self.step(&claim.name, Some(claim), step).map(drop))
     }
 
     fn listen<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Listener>> {
@@ -143,12 +103,12 @@ impl Store for MemoryStore {
     }
 
     fn inspect<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
-        let (table, now) = (&self.table, self.env.now());
-        ready(by_kind!(what, table.look(name, now)))
+        ready(self.table.look(what, name, self.env.now()))
     }
 
     fn force<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
-        ready(by_kind!(what, self.force_as(what, name)))
+        let step = |entry, now, around: &dyn Around| entry::force(entry, what, name, now, around);
+        ready(self.step(&Arc::from(name), None, step).map(|(before, _)| before))
     }
 
     fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<Snapshot>>> {
@@ -156,14 +116,8 @@ impl Store for MemoryStore {
     }
 
     fn admin<'a>(&'a self, name: &'a str, op: &'a Admin) -> BoxFuture<'a, Result<i64>> {
-        ready(match op {
-            Admin::Permits(_) => self.admin_as::<permits::Entry>(name, op),
-            Admin::Leased(_) => self.admin_as::<leased::Entry>(name, op),
-            Admin::Latch(_) => self.admin_as::<latch::Entry>(name, op),
-            // A gate has nothing to do with the lock of the same name.
-            Admin::Fence { .. } | Admin::FenceForget => {
-                self.admin_as::<fenced::Gate>(&format!("{name}\0fence"), op)
-            }
-        })
+        let place = Arc::from(entry::place_of(name, op));
+        let step = self.step(&place, None, |entry, now, _| entry::admin(entry, op, now));
+        ready(step.map(|(answer, _)| answer))
     }
 }

@@ -5,13 +5,12 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::env::Moment;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::holder::HolderInfo;
 use crate::owner::Owner;
-use crate::store::state::{
-    Around, Machine, Step, Wake, fair, fenced, latch, leased, permits, rw, simple,
-};
-use crate::store::{Claim, Holder, Listener, Snapshot, Topic};
+use crate::store::state::entry::{self, Entry, Stepped};
+use crate::store::state::{Around, Step, Wake, fenced};
+use crate::store::{Claim, Holder, Listener, Snapshot, Topic, What};
 
 const SHARDS: usize = 16;
 
@@ -43,18 +42,6 @@ struct Cell {
 
 /// By [`Holder::info_key`](crate::store::Holder::info_key).
 type Infos = HashMap<String, Arc<HolderInfo>>;
-
-/// One entry of any kind.
-#[derive(Clone, Debug)]
-pub(super) enum Entry {
-    Hold(fair::Entry),
-    Rw(rw::Entry),
-    Simple(simple::Entry),
-    Permits(permits::Entry),
-    Leased(leased::Entry),
-    Latch(latch::Entry),
-    Gate(fenced::Gate),
-}
 
 /// Those who listen to a name.
 #[derive(Debug, Default)]
@@ -158,28 +145,25 @@ impl Table {
     }
 
     /// Runs one step of a machine and calls out what it says; also tells how many heard that.
-    pub(super) fn step<M: Kept, T>(
+    pub(super) fn step<T>(
         &self,
         name: &Arc<str>,
         claim: Option<&Claim>,
         now: Moment,
-        step: impl FnOnce(Option<M>, &dyn Around) -> Step<M, T>,
+        step: impl FnOnce(Option<Entry>, &dyn Around) -> Stepped<T>,
     ) -> Result<(T, u32)> {
         let mut shard = self.of(name);
         let cell = shard.cells.entry(name.clone()).or_default();
-        let before = match cell.entry.take() {
-            None => None,
-            Some(entry) if !entry.is_live(now) => None,
-            Some(entry) => match M::unwrap(entry) {
-                Ok(entry) => Some(entry),
-                Err(other) => {
-                    cell.entry = Some(other);
-                    return Err(conflict());
+        let before = cell.entry.take().filter(|entry| entry.is_live(now));
+        let Step { entry, answer, wake } =
+            match step(before, &Near { table: self, ears: &cell.ears }) {
+                Ok(step) => step,
+                Err(taken) => {
+                    cell.entry = Some(taken.0.clone());
+                    return Err(taken.into());
                 }
-            },
-        };
-        let Step { entry, answer, wake } = step(before, &Near { table: self, ears: &cell.ears });
-        cell.entry = entry.map(M::wrap);
+            };
+        cell.entry = entry;
         cell.note(claim, now);
         let called = match wake {
             Wake::Nobody => None,
@@ -201,21 +185,20 @@ impl Table {
         Ok((answer, heard_by))
     }
 
-    pub(super) fn look<M: Kept>(&self, name: &str, now: Moment) -> Result<Snapshot> {
+    /// What stands under a name, read as a lock of this kind.
+    pub(super) fn look(&self, what: What, name: &str, now: Moment) -> Result<Snapshot> {
         let shard = self.of(name);
-        let live = |cell: &&Cell| cell.entry.as_ref().is_some_and(|entry| entry.is_live(now));
-        let Some(cell) = shard.cells.get(name).filter(live) else {
-            return Ok(Snapshot::free(name));
-        };
-        let Some(entry) = &cell.entry else { return Ok(Snapshot::free(name)) };
-        M::unwrap(entry.clone()).map_err(|_| conflict())?;
-        Ok(cell.view(entry, name, now))
+        let seen = shard.cells.get(name).and_then(|cell| Some((cell, cell.entry.as_ref()?)));
+        match seen.filter(|(_, entry)| entry.is_live(now)) {
+            None => Ok(Snapshot::free(name)),
+            Some((_, entry)) if !entry.is_of(what) => Err(entry::Taken(entry.clone()).into()),
+            Some((cell, entry)) => Ok(cell.view(entry, name, now)),
+        }
     }
 
     #[cfg(all(test, feature = "redis"))]
-    pub(super) fn peek<M: Kept>(&self, name: &str) -> Option<M> {
-        let entry = self.of(name).cells.get(name).and_then(|cell| cell.entry.clone());
-        entry.and_then(|entry| M::unwrap(entry).ok())
+    pub(super) fn peek(&self, name: &str) -> Option<Entry> {
+        self.of(name).cells.get(name).and_then(|cell| cell.entry.clone())
     }
 
     pub(super) fn list(&self, prefix: &str, now: Moment) -> Vec<Snapshot> {
@@ -238,11 +221,6 @@ impl Table {
         drop(shard);
         Listener::new(topic, Subscription { table: self.clone(), name: name.clone(), waiter })
     }
-}
-
-fn conflict() -> Error {
-    let text = "another kind of lock stands under this name: choose another name";
-    Error::new(ErrorKind::Conflict, text)
 }
 
 /// What a machine may ask while its cell is being worked on.
@@ -281,51 +259,4 @@ impl Drop for Subscription {
             shard.cells.remove(&self.name);
         }
     }
-}
-
-/// A machine whose entries a cell can keep.
-pub(super) trait Kept: Machine {
-    fn wrap(self) -> Entry;
-    fn unwrap(entry: Entry) -> std::result::Result<Self, Entry>;
-}
-
-macro_rules! kept {
-    ($($variant:ident $machine:ty;)*) => {
-        impl Entry {
-            fn is_live(&self, now: Moment) -> bool {
-                match self {
-                    $(Entry::$variant(entry) => entry.is_live(now),)*
-                }
-            }
-
-            fn view(&self, name: &str, now: Moment) -> Snapshot {
-                match self {
-                    $(Entry::$variant(entry) => entry.view(name, now),)*
-                }
-            }
-        }
-
-        $(impl Kept for $machine {
-            fn wrap(self) -> Entry {
-                Entry::$variant(self)
-            }
-
-            fn unwrap(entry: Entry) -> std::result::Result<Self, Entry> {
-                match entry {
-                    Entry::$variant(entry) => Ok(entry),
-                    other => Err(other),
-                }
-            }
-        })*
-    };
-}
-
-kept! {
-    Hold fair::Entry;
-    Rw rw::Entry;
-    Simple simple::Entry;
-    Permits permits::Entry;
-    Leased leased::Entry;
-    Latch latch::Entry;
-    Gate fenced::Gate;
 }

@@ -13,6 +13,7 @@
 //! | [`latch::Entry`] | `latch` |
 //! | [`fenced::Gate`] | the gate that checks fencing tokens |
 
+pub(crate) mod entry;
 pub mod exclusive;
 pub mod fair;
 pub mod fenced;

@@ -1,0 +1,107 @@
+//! Calls between processes: each that listens has a named pipe, and whoever has something to call out writes to it.
+//!
+//! A pipe and not `inotify`, because only those who are called wake up, and nobody runs out of watches.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use uuid::Uuid;
+
+use crate::owner::Owner;
+
+use super::code::Coded;
+use super::dir::Dir;
+
+/// How long a call is, with room to spare. Far below what a pipe takes in one piece.
+const LENGTH: usize = 64;
+
+/// Whoever finds so much in its pipe may have missed something: a full one takes no more.
+const FULL: usize = 60 * 1024;
+
+/// One call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Call {
+    /// Which name, by its number.
+    pub(super) hash: u128,
+    pub(super) waiter: Option<Owner>,
+    /// How often this one was called, this time included.
+    pub(super) calls: u64,
+}
+
+impl Call {
+    fn bytes(&self) -> [u8; LENGTH] {
+        let mut out = self.hash.to_le_bytes().to_vec();
+        self.waiter.write(&mut out);
+        self.calls.write(&mut out);
+        let mut bytes = [0; LENGTH];
+        bytes[..out.len()].copy_from_slice(&out);
+        bytes
+    }
+
+    fn read(mut bytes: &[u8]) -> Option<Call> {
+        let hash = u128::from_le_bytes(super::code::take(&mut bytes, 16)?.try_into().ok()?);
+        Some(Call { hash, waiter: Coded::read(&mut bytes)?, calls: Coded::read(&mut bytes)? })
+    }
+}
+
+fn file_name(process: Uuid) -> String {
+    format!("bell-{}", process.simple())
+}
+
+/// Calls out to another process. `false` if that cannot hear any more.
+pub(super) fn ring(dir: &Dir, process: Uuid, call: &Call) -> bool {
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    match rustix::fs::open(dir.file(&file_name(process)), flags, Mode::empty()) {
+        Ok(pipe) => {
+            // A full one need not be told: its owner looks at everything when it empties it.
+            let _ = rustix::io::write(&pipe, &call.bytes());
+            true
+        }
+        // No reader, no pipe. Of anything else it finds out by itself when it looks, every now and then.
+        Err(cause) => !matches!(cause, Errno::NXIO | Errno::NOENT),
+    }
+}
+
+/// Takes away the pipe of one that is dead.
+pub(super) fn remove(dir: &Dir, process: Uuid) {
+    let _ = fs::remove_file(dir.file(&file_name(process)));
+}
+
+/// This process's pipe.
+#[derive(Debug)]
+pub(super) struct Bell(pub(super) OwnedFd);
+
+/// What was in the pipe.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    pub(super) calls: Vec<Call>,
+    /// There may have been more.
+    pub(super) overflown: bool,
+}
+
+impl Bell {
+    pub(super) fn hang(dir: &Dir, process: Uuid) -> Result<Bell, Errno> {
+        dir.create_pipe(&dir.file(&file_name(process))).map(Bell)
+    }
+
+    /// Makes whoever waits for it look up.
+    pub(super) fn nudge(&self) {
+        let _ = rustix::io::write(&self.0, &[0xff; LENGTH]);
+    }
+
+    /// Everything that was called since the last time.
+    pub(super) fn heard(&self) -> Heard {
+        let (mut heard, mut total) = (Heard::default(), 0);
+        let mut buffer = [0; 64 * LENGTH];
+        while let Ok(read @ 1..) = rustix::io::read(&self.0, &mut buffer) {
+            total += read;
+            heard.calls.extend(buffer[..read].chunks(LENGTH).filter_map(Call::read));
+            if total >= FULL {
+                heard.overflown = true;
+            }
+        }
+        heard
+    }
+}

@@ -1,0 +1,229 @@
+//! Who is alive: a file for each process, locked for as long as that lives, which says who it is.
+//!
+//! A process is dead when two witnesses agree: the kernel has let go of the lock on its file, and no process with its pid and
+//! start time is left, as far as that can be seen from here. From another pid namespace the lock alone has to do.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags};
+use uuid::Uuid;
+
+use crate::error::{Error, ErrorKind, Result};
+
+use super::dir::{Dir, trouble};
+
+/// What the names of these files begin with.
+const PREFIX: &str = "life-";
+
+/// For how long somebody who was seen alive is believed to be.
+const BELIEVED: Duration = Duration::from_millis(50);
+
+/// This process's life, as others see it.
+#[derive(Debug)]
+pub(super) struct Life {
+    pub(super) id: Uuid,
+    _locked: OwnedFd,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Alive,
+    Dead,
+    /// It left no trace: only its leases tell.
+    Unknown,
+}
+
+fn file_name(id: Uuid) -> String {
+    format!("{PREFIX}{}", id.simple())
+}
+
+impl Life {
+    pub(super) fn begin(dir: &Dir, boot: Uuid) -> Result<Life> {
+        loop {
+            let id = Uuid::new_v4();
+            let path = dir.file(&file_name(id));
+            let failed = |cause| trouble("cannot write", &path, cause);
+            let file = dir.create(&path, OFlags::RDWR).map_err(failed)?;
+            // Until it is locked somebody who clears up may take it for a dead one's.
+            if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err()
+                || rustix::fs::fstat(&file).map_err(failed)?.st_nlink == 0
+            {
+                let _ = fs::remove_file(&path);
+                continue;
+            }
+            let text = Process::own(boot).text();
+            let mut file = fs::File::from(file);
+            file.write_all(text.as_bytes()).map_err(|cause| {
+                let _ = fs::remove_file(&path);
+                trouble("cannot write", &path, cause)
+            })?;
+            return Ok(Life { id, _locked: file.into() });
+        }
+    }
+
+    /// Ends it before the process does: nothing of it is left in the directory.
+    pub(super) fn end(self, dir: &Dir) {
+        let _ = fs::remove_file(dir.file(&file_name(self.id)));
+    }
+}
+
+/// Everybody who has a file in the directory.
+pub(super) fn everybody(dir: &Dir) -> Result<Vec<Uuid>> {
+    let names = dir.names(PREFIX)?;
+    Ok(names.iter().filter_map(|name| Uuid::try_parse(name).ok()).collect())
+}
+
+/// Nothing of this one is left elsewhere: takes its file away, if it is dead indeed.
+pub(super) fn bury(dir: &Dir, id: Uuid) {
+    let path = dir.file(&file_name(id));
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let Ok(file) = rustix::fs::open(&path, flags, Mode::empty()) else { return };
+    if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        let _ = fs::remove_file(&path);
+    }
+}
+
+/// What is known of others, for a moment at least.
+#[derive(Debug)]
+pub(super) struct Lives {
+    boot: Uuid,
+    seen: Mutex<HashMap<Uuid, (Instant, State)>>,
+}
+
+impl Lives {
+    pub(super) fn new(boot: Uuid) -> Lives {
+        Lives { boot, seen: Mutex::default() }
+    }
+
+    pub(super) fn state(&self, dir: &Dir, id: Uuid) -> State {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        match seen.get(&id) {
+            Some((_, State::Dead)) => return State::Dead,
+            Some((when, state)) if when.elapsed() < BELIEVED => return *state,
+            _ => {}
+        }
+        let state = self.look(dir, id);
+        seen.retain(|_, (when, state)| *state == State::Dead || when.elapsed() < BELIEVED);
+        seen.insert(id, (Instant::now(), state));
+        state
+    }
+
+    /// Looks anew the next time.
+    pub(super) fn doubt(&self, id: Uuid) {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+    }
+
+    fn look(&self, dir: &Dir, id: Uuid) -> State {
+        let path = dir.file(&file_name(id));
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let Ok(file) = rustix::fs::open(&path, flags, Mode::empty()) else { return State::Unknown };
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => {}
+            Err(Errno::AGAIN) => return State::Alive,
+            Err(_) => return State::Unknown,
+        }
+        // One that died while it was being born has written nothing.
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        match Process::parse(&text) {
+            Some(process) if process.boot == self.boot && process.is_running() => State::Alive,
+            _ => State::Dead,
+        }
+    }
+
+    /// Something that can be polled for the end of this process; `None` if it cannot be had from here, or it has ended.
+    pub(super) fn end_of(&self, dir: &Dir, id: Uuid) -> Option<OwnedFd> {
+        let text = fs::read_to_string(dir.file(&file_name(id))).ok()?;
+        let process = Process::parse(&text).filter(|process| process.boot == self.boot)?;
+        if !process.is_near() {
+            return None;
+        }
+        let pid = Pid::from_raw(process.pid)?;
+        let fd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
+        // Looked at after it was opened: the number may be another process's by now.
+        process.is_running().then_some(fd)
+    }
+}
+
+/// Who a process is.
+#[derive(Debug, PartialEq, Eq)]
+struct Process {
+    pid: i32,
+    /// When it began, in the kernel's ticks since boot; a later process with the same pid began later.
+    start: u64,
+    /// Which pid namespace its pid is of; 0 if it could not tell.
+    namespace: u64,
+    boot: Uuid,
+}
+
+impl Process {
+    fn own(boot: Uuid) -> Process {
+        let pid = i32::try_from(std::process::id()).unwrap_or_default();
+        let (start, namespace) = match stat_of(pid).zip(own_namespace()) {
+            Some(((_, start), namespace)) => (start, namespace),
+            None => (0, 0),
+        };
+        Process { pid, start, namespace, boot }
+    }
+
+    fn text(&self) -> String {
+        let Process { pid, start, namespace, boot } = self;
+        format!("distlock 2\npid {pid}\nstart {start}\nnamespace {namespace}\nboot {boot}\nend\n")
+    }
+
+    fn parse(text: &str) -> Option<Process> {
+        let mut lines = text.lines();
+        let mut field = |key: &str| lines.next()?.strip_prefix(key)?.strip_prefix(' ');
+        field("distlock").filter(|version| *version == "2")?;
+        let pid = field("pid")?.parse().ok()?;
+        let start = field("start")?.parse().ok()?;
+        let namespace = field("namespace")?.parse().ok()?;
+        let boot = Uuid::try_parse(field("boot")?).ok()?;
+        (lines.next() == Some("end")).then_some(Process { pid, start, namespace, boot })
+    }
+
+    /// Whether its pid means something here.
+    fn is_near(&self) -> bool {
+        self.namespace != 0 && own_namespace() == Some(self.namespace)
+    }
+
+    /// Whether it is seen to run, not whether it does.
+    fn is_running(&self) -> bool {
+        self.is_near()
+            && stat_of(self.pid).is_some_and(|(state, start)| {
+                start == self.start && !matches!(state, 'Z' | 'X' | 'x')
+            })
+    }
+}
+
+fn own_namespace() -> Option<u64> {
+    let link = fs::read_link("/proc/self/ns/pid").ok()?;
+    let text = link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?;
+    text.parse().ok()
+}
+
+/// What the kernel says of a process: its state, and when it began.
+fn stat_of(pid: i32) -> Option<(char, u64)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The program's name stands in parentheses and may have more of them.
+    let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
+    let state = fields.next()?.chars().next()?;
+    Some((state, fields.nth(18)?.parse().ok()?))
+}
+
+/// Which boot this is: what is held counts from it, so an entry of another one is over.
+pub(super) fn boot_id() -> Result<Uuid> {
+    const PATH: &str = "/proc/sys/kernel/random/boot_id";
+    let text = fs::read_to_string(PATH);
+    let id = text.as_ref().ok().and_then(|text| Uuid::try_parse(text.trim()).ok());
+    id.ok_or_else(|| {
+        let message = format!("file: works on Linux only: it needs the boot id in {PATH}");
+        Error::new(ErrorKind::Unsupported, message)
+    })
+}

@@ -1,0 +1,356 @@
+//! A state file: a page of records, written so that a process that is killed at any point leaves the old page or the new one.
+//!
+//! ```text
+//! 0    distlock, version, capacity, generation, length, checksum of the page, boot, checksum of this header
+//! 64   slot 0, as many bytes as the capacity
+//! …    slot 1
+//! ```
+//! The page is in the slot that the lowest bit of the generation names. A step writes its page to the other one, then the header
+//! of 64 bytes, which is what makes it count: of a page that was cut off nothing is ever read. A page that has outgrown its slot
+//! goes to a new file, which takes the old one's name; whoever has the old one open sees that it has no name any more. Nothing is
+//! synced to the disk: what is held ends with the boot.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{FlockOperation, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use uuid::Uuid;
+
+use crate::env::{Env, Moment, System};
+use crate::error::Result;
+
+use super::dir::{Dir, conflict, trouble};
+use super::record::{Page, Wrong};
+
+const MAGIC: &[u8; 8] = b"distlock";
+
+/// Version 1 was a text file for each lock.
+const VERSION: u32 = 2;
+
+const HEADER: usize = 64;
+
+/// The capacity of a new file's slots: all of it is one page of memory.
+const LEAST: usize = (4096 - HEADER) / 2;
+
+/// No state file is larger: about a million holds.
+const LARGEST: u64 = 256 << 20;
+
+/// What the names of state files begin with.
+pub(super) const PREFIX: &str = "locks-";
+
+/// A state file that is open. Its lock belongs to this open file, which threads must not share without a mutex of their own.
+#[derive(Debug)]
+pub(super) struct StateFile(File);
+
+/// What a state file says.
+#[derive(Debug)]
+pub(super) struct Content {
+    pub(super) page: Vec<u8>,
+    generation: u64,
+    /// 0 if it has never been written to.
+    capacity: usize,
+}
+
+/// What became of a file that was written to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    Here,
+    /// A new file has taken its name.
+    Elsewhere,
+}
+
+pub(super) fn path(dir: &Dir, stripe: usize) -> PathBuf {
+    dir.file(&format!("{PREFIX}{stripe:02}"))
+}
+
+impl StateFile {
+    /// Opens the file; makes it if that is wanted.
+    pub(super) fn open(dir: &Dir, stripe: usize, make: bool) -> Result<Option<StateFile>> {
+        let path = path(dir, stripe);
+        // Neither a symbolic link nor a pipe that somebody put there may lead us away or make us wait.
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        loop {
+            let file = match rustix::fs::open(&path, flags, Mode::empty()) {
+                Err(Errno::NOENT) if !make => return Ok(None),
+                Err(Errno::NOENT) => match dir.create(&path, OFlags::RDWR) {
+                    Err(Errno::EXIST) => continue, // another was faster
+                    other => other,
+                },
+                other => other,
+            };
+            let file: OwnedFd = match file {
+                Ok(file) => file,
+                Err(Errno::LOOP) => return Err(conflict(&path, "it is a symbolic link")),
+                Err(Errno::ISDIR) => return Err(conflict(&path, "it is a directory")),
+                Err(cause) => return Err(trouble("cannot open", &path, cause)),
+            };
+            let file = File::from(file);
+            let meta = file.metadata().map_err(|cause| trouble("cannot open", &path, cause))?;
+            if !meta.is_file() {
+                return Err(conflict(&path, "it is not a file"));
+            }
+            return Ok(Some(StateFile(file)));
+        }
+    }
+
+    /// Whether the lock was free and is ours now.
+    pub(super) fn try_lock(&self) -> Result<bool, Errno> {
+        match rustix::fs::flock(&self.0, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(true),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+            Err(cause) => Err(cause),
+        }
+    }
+
+    pub(super) fn unlock(&self) {
+        // Closing alone would not do: a child forked this instant by another thread has the file open until it execs.
+        if let Err(cause) = rustix::fs::flock(&self.0, FlockOperation::Unlock) {
+            tracing::warn!(target: "distlock", %cause, "cannot unlock; closing the file will");
+        }
+    }
+
+    /// `None` if the file has no name any more, so that others have, and lock, another one.
+    pub(super) fn stat(&self) -> Result<Option<Stat>, Errno> {
+        rustix::fs::fstat(&self.0).map(|stat| Some(stat).filter(|stat| stat.st_nlink > 0))
+    }
+
+    /// What it says. Locked.
+    pub(super) fn read(&self, path: &Path, stat: &Stat, boot: Uuid) -> Result<Content> {
+        let failed = |cause| trouble("cannot read", path, cause);
+        let size = stat.st_size.unsigned_abs();
+        if size > LARGEST {
+            return Err(conflict(path, "it is too large"));
+        }
+        let mut start = [0; 4096];
+        let read = read_full(&self.0, &mut start, 0).map_err(failed)?;
+        let start = &start[..read];
+        let header = match Header::read(start) {
+            Ok(header) => header,
+            Err(why) => return self.broken(path, why, written_before_boot(stat)),
+        };
+        let Some(header) = header else { return Ok(Content::blank()) };
+        let (at, len) = (header.slot(header.generation), header.length as usize);
+        let page = match start.get(at..at + len) {
+            Some(page) => page.to_vec(),
+            None if (at + len) as u64 > size => Vec::new(),
+            None => {
+                let mut page = vec![0; len];
+                let read = read_full(&self.0, &mut page, at as u64).map_err(failed)?;
+                page.truncate(read);
+                page
+            }
+        };
+        if page.len() != len || sum(&page) != header.sum {
+            return self.broken(path, "it is damaged", header.boot != boot);
+        }
+        let mut content =
+            Content { page, generation: header.generation, capacity: header.capacity as usize };
+        if header.boot != boot {
+            let page = Page::read(&content.page).and_then(|page| page.after_boot());
+            content.page = page.map_err(|why| conflict(path, why))?;
+        }
+        Ok(content)
+    }
+
+    /// Something is wrong with it. A power cut may do that; then what it held ended with that boot, and it begins anew.
+    fn broken(&self, path: &Path, why: Wrong, earlier_boot: bool) -> Result<Content> {
+        if !earlier_boot {
+            return Err(conflict(path, why));
+        }
+        let kept = path.with_extension("torn");
+        let copied = fs::copy(path, &kept).map(drop).map_err(|cause| cause.to_string());
+        tracing::warn!(
+            target: "distlock", path = %path.display(), kept = %kept.display(), ?copied,
+            "a power cut has damaged this file: it begins anew, and semaphores and latches in it must be set again"
+        );
+        Ok(Content::blank())
+    }
+
+    /// Replaces what it says in one step. Locked. A failure has changed nothing, unless it is one of the disk.
+    pub(super) fn write(
+        &self,
+        dir: &Dir,
+        path: &Path,
+        content: &Content,
+        page: &[u8],
+        boot: Uuid,
+    ) -> Result<Written> {
+        let header = Header {
+            capacity: content.capacity as u32,
+            generation: content.generation + 1,
+            length: u32::try_from(page.len()).unwrap_or(u32::MAX),
+            sum: sum(page),
+            boot,
+        };
+        let failed = |cause| trouble("cannot write", path, cause);
+        let spare = content.capacity > LEAST && page.len() < content.capacity / 8;
+        if page.len() > content.capacity && content.capacity > 0 || spare {
+            match self.replace(dir, path, &header, page) {
+                Ok(()) => return Ok(Written::Elsewhere),
+                // It need not become smaller.
+                Err(_) if spare => {}
+                Err(cause) => return Err(failed(cause)),
+            }
+        }
+        if content.capacity == 0 {
+            let header = Header { capacity: capacity_for(page) as u32, ..header };
+            let mut whole = header.file(page);
+            let start = whole.drain(..HEADER).collect::<Vec<u8>>();
+            self.0.write_all_at(&whole, HEADER as u64).map_err(failed)?;
+            self.0.write_all_at(&start, 0).map_err(failed)?;
+            return Ok(Written::Here);
+        }
+        self.0.write_all_at(page, header.slot(header.generation) as u64).map_err(failed)?;
+        self.0.write_all_at(&header.bytes(), 0).map_err(failed)?;
+        Ok(Written::Here)
+    }
+
+    fn replace(&self, dir: &Dir, path: &Path, header: &Header, page: &[u8]) -> io::Result<()> {
+        let header = Header { capacity: capacity_for(page) as u32, ..*header };
+        if HEADER as u64 + 2 * u64::from(header.capacity) > LARGEST {
+            return Err(io::Error::other("there are too many locks for one directory"));
+        }
+        let draft = path.with_extension("new");
+        let file = match dir.create(&draft, OFlags::WRONLY) {
+            // Left by a writer that was killed; we have the lock, so it is nobody's.
+            Err(Errno::EXIST) => {
+                rustix::fs::unlink(&draft).and_then(|()| dir.create(&draft, OFlags::WRONLY))
+            }
+            other => other,
+        };
+        let written = file.map_err(io::Error::from).and_then(|file| {
+            File::from(file).write_all(&header.file(page))?;
+            fs::rename(&draft, path)
+        });
+        written.inspect_err(|_| drop(fs::remove_file(&draft)))
+    }
+
+    /// Takes its name away. Locked, and blank.
+    pub(super) fn remove(&self, path: &Path) {
+        let _ = fs::remove_file(path);
+    }
+}
+
+impl Content {
+    fn blank() -> Content {
+        Content { page: Vec::new(), generation: 0, capacity: 0 }
+    }
+}
+
+fn capacity_for(page: &[u8]) -> usize {
+    (page.len() * 2).next_power_of_two().max(LEAST)
+}
+
+struct Header {
+    capacity: u32,
+    generation: u64,
+    length: u32,
+    sum: u64,
+    boot: Uuid,
+}
+
+impl Header {
+    /// `None` for a file that was made and never written to.
+    fn read(start: &[u8]) -> Result<Option<Header>, Wrong> {
+        if start.iter().take(HEADER).all(|byte| *byte == 0) {
+            return Ok(None);
+        }
+        let Some(bytes) = start.get(..HEADER).filter(|bytes| bytes.starts_with(MAGIC)) else {
+            return Err("it is not a distlock state file");
+        };
+        let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
+        let short =
+            |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap_or_default());
+        if long(56) != sum(&bytes[..56]) {
+            return Err("its header is damaged");
+        }
+        if short(8) != VERSION {
+            return Err("it was written by another version of distlock");
+        }
+        let boot = Uuid::from_slice(&bytes[40..56]).unwrap_or_default();
+        let header = Header {
+            capacity: short(12),
+            generation: long(16),
+            length: short(24),
+            sum: long(32),
+            boot,
+        };
+        if header.length > header.capacity {
+            return Err("its header is damaged");
+        }
+        Ok(Some(header))
+    }
+
+    fn bytes(&self) -> [u8; HEADER] {
+        let mut bytes = [0; HEADER];
+        bytes[..8].copy_from_slice(MAGIC);
+        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.capacity.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.generation.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.length.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.sum.to_le_bytes());
+        bytes[40..56].copy_from_slice(self.boot.as_bytes());
+        let own = sum(&bytes[..56]);
+        bytes[56..].copy_from_slice(&own.to_le_bytes());
+        bytes
+    }
+
+    /// Where the slot of this generation begins.
+    fn slot(&self, generation: u64) -> usize {
+        HEADER + (generation & 1) as usize * self.capacity as usize
+    }
+
+    /// A whole file with this page.
+    fn file(&self, page: &[u8]) -> Vec<u8> {
+        let mut file = vec![0; HEADER + 2 * self.capacity as usize];
+        file[..HEADER].copy_from_slice(&self.bytes());
+        let at = self.slot(self.generation);
+        file[at..at + page.len()].copy_from_slice(page);
+        file
+    }
+}
+
+/// As much as there is.
+fn read_full(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match file.read_at(&mut buffer[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(cause),
+        }
+    }
+    Ok(done)
+}
+
+/// A checksum. Each step is a bijection, so a change within eight bytes never goes unseen.
+fn sum(bytes: &[u8]) -> u64 {
+    const PRIME: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mix = |sum: u64, word: u64| {
+        let sum = (sum ^ word).wrapping_mul(PRIME);
+        sum ^ (sum >> 29)
+    };
+    let mut words = bytes.chunks_exact(8);
+    let mut all = mix(PRIME, bytes.len() as u64);
+    for word in &mut words {
+        all = mix(all, u64::from_le_bytes(word.try_into().unwrap_or_default()));
+    }
+    let mut last = [0; 8];
+    last[..words.remainder().len()].copy_from_slice(words.remainder());
+    mix(all, u64::from_le_bytes(last))
+}
+
+fn written_before_boot(stat: &Stat) -> bool {
+    let uptime = System.now().since(Moment::from_origin(Duration::ZERO));
+    let written = SystemTime::UNIX_EPOCH
+        .checked_add(Duration::from_secs(u64::try_from(stat.st_mtime).unwrap_or_default()));
+    written
+        .zip(SystemTime::now().checked_sub(uptime))
+        .is_some_and(|(written, booted)| written < booted)
+}

@@ -1,0 +1,125 @@
+//! What the dead had: their holds, places, waiting writers and permits are freed without waiting for their leases.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::owner::Owner;
+use crate::store::state::{Step, entry};
+use crate::store::{Claim, What};
+
+use super::FileStore;
+use super::bell;
+use super::hub::Turn;
+use super::life::{self, State};
+use super::name::STRIPES;
+
+/// How long after somebody was seen dead its things are left alone: whatever ran under its lock, on the same machine, may have
+/// to be stopped first. `distlock run` needs a moment to do that.
+pub(super) const GRACE: Duration = Duration::from_millis(200);
+
+impl FileStore {
+    /// Frees what those of them who are dead had: whether there was anybody.
+    pub(super) async fn sweep_dead(&self, processes: &[Uuid]) -> bool {
+        let is_dead = |process: &Uuid| self.hub.lives.state(&self.hub.dir, *process) == State::Dead;
+        let dead: Vec<Uuid> = processes.iter().copied().filter(is_dead).collect();
+        if dead.is_empty() {
+            return false;
+        }
+        self.env.sleep_apart(self.env.now().after(GRACE)).await;
+        let mut swept = false;
+        for process in dead {
+            self.hub.lives.doubt(process);
+            // Gone: somebody else has swept it meanwhile.
+            swept |= match self.hub.lives.state(&self.hub.dir, process) {
+                State::Alive => false,
+                State::Unknown => true,
+                State::Dead => self.sweep(process).await,
+            };
+        }
+        swept
+    }
+
+    /// Frees what one that is dead had, everywhere, and then forgets that it lived.
+    async fn sweep(&self, process: Uuid) -> bool {
+        let clock = || self.env.now();
+        for stripe in 0..STRIPES {
+            let change = || {
+                let done =
+                    self.hub.try_change(stripe, |turn| forget(turn, process), process, &clock);
+                done.map(|done| done.then_some(()))
+            };
+            if let Err(cause) = self.until_in(self.patience(), change).await {
+                tracing::warn!(target: "distlock", %cause, "what a dead process held stays until its lease ends");
+                return false;
+            }
+        }
+        tracing::info!(target: "distlock", %process, "a process has died: what it held is free");
+        bell::remove(&self.hub.dir, process);
+        life::bury(&self.hub.dir, process);
+        true
+    }
+
+    /// Clears up after those who died while nobody was here.
+    pub(super) fn sweep_apart(self: &Arc<FileStore>) {
+        let everybody = life::everybody(&self.hub.dir).unwrap_or_default();
+        let is_dead = |process: &Uuid| self.hub.lives.state(&self.hub.dir, *process) == State::Dead;
+        if everybody.iter().any(is_dead) {
+            let store = self.clone();
+            self.env.spawn_apart(Box::pin(async move {
+                store.sweep_dead(&everybody).await;
+            }));
+        }
+    }
+}
+
+/// Takes a process out of a record.
+fn forget(turn: &mut Turn<'_>, process: Uuid) {
+    turn.record.ears.retain(|ear| ear.process != process);
+    let dead = |person: &&super::record::Person| person.process == process;
+    let people: Vec<_> = turn.record.people.iter().filter(dead).cloned().collect();
+    for person in people {
+        for what in ways_to_have(turn, person.permits) {
+            let claim = gone(person.owner, what);
+            let entry = turn.record.entry.take();
+            let step = entry::give_up(entry, &claim, turn.now, &*turn);
+            match step {
+                Ok(Step { entry, wake, .. }) => {
+                    turn.record.entry = entry;
+                    turn.wakes.push(wake);
+                }
+                Err(taken) => turn.record.entry = Some(taken.0),
+            }
+        }
+    }
+    turn.record.settle(None);
+    turn.record.note(None, turn.now);
+}
+
+/// How an owner may have something of this entry.
+fn ways_to_have(turn: &Turn<'_>, permits: u32) -> Vec<What> {
+    match &turn.record.entry {
+        None => vec![],
+        Some(entry::Entry::Hold(_)) => vec![What::Exclusive, What::Fair { patience: None }],
+        Some(entry::Entry::Rw(_)) => vec![What::Write { waits: false }, What::Read],
+        Some(entry::Entry::Simple(_)) => vec![What::Simple],
+        Some(entry::Entry::Permits(_)) => vec![What::Permits { count: 1, initial: None }],
+        Some(entry::Entry::Leased(_)) => {
+            vec![What::LeasedPermits { count: permits, initial: None }]
+        }
+        Some(entry::Entry::Latch(_) | entry::Entry::Gate(_)) => vec![],
+    }
+}
+
+fn gone(owner: Owner, what: What) -> Claim {
+    Claim {
+        name: Arc::from(""),
+        owner,
+        lease: Duration::ZERO,
+        depth: 0,
+        heir_of: None,
+        what,
+        info: None,
+    }
+}
