@@ -46,6 +46,7 @@ pub(crate) use multi::{All, Part, acquire_all, unlock_all};
 pub(crate) use release::lost;
 pub(crate) use release::unlock;
 pub use vitals::State;
+pub(crate) use vitals::Vitals;
 pub(crate) use watchdog::extend;
 
 use std::sync::Arc;
