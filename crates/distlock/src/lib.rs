@@ -77,6 +77,8 @@ mod run;
 mod scope;
 pub mod store;
 mod together;
+#[cfg(any(feature = "tower", feature = "axum"))]
+pub mod web;
 
 #[cfg(feature = "macros")]
 #[doc = include_str!("locked.md")]

@@ -54,10 +54,7 @@ where
 }
 
 /// Runs `work` under the lock on the calling thread.
-pub fn run_blocking<G: Held, R: Outcome>(
-    request: Acquire<G, Must>,
-    work: impl FnOnce() -> R,
-) -> R
+pub fn run_blocking<G: Held, R: Outcome>(request: Acquire<G, Must>, work: impl FnOnce() -> R) -> R
 where
     Acquire<G, Must>: IntoFuture<Output = Result<G>, IntoFuture: Send + 'static>,
 {

@@ -242,7 +242,8 @@ impl<G, Ending> Acquiring<G, Ending> {
     /// Whether the caller's token has ended the wait; what was under way falls back by itself then.
     #[cfg(feature = "tokio-util")]
     fn is_cancelled(&mut self, cx: &mut Context<'_>) -> bool {
-        let cancelled = self.cancel.as_mut().is_some_and(|token| token.as_mut().poll(cx).is_ready());
+        let cancelled =
+            self.cancel.as_mut().is_some_and(|token| token.as_mut().poll(cx).is_ready());
         if cancelled {
             (self.cancel, self.stage) = (None, Stage::Refused(None));
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::engine::Engine;
+use crate::engine::{self, Engine};
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::{FencedGuard, Guard, Permits, ReadGuard, WriteGuard};
 use crate::kinds::MultiGuard;
@@ -14,6 +14,7 @@ use crate::owner::Owner;
 use crate::request::{Acquire, May, Must};
 use crate::scope::Scope;
 use crate::store::What;
+use crate::together;
 
 /// What a function with a lock around it gives.
 #[diagnostic::on_unimplemented(
@@ -46,8 +47,6 @@ pub trait Held: Sized + Send + 'static {
     fn release(self) -> impl Future<Output = Result<()>> + Send;
     /// Lets go, without a runtime.
     fn release_blocking(self) -> Result<()>;
-    /// Does the work unless the lock is lost before it is done.
-    fn during<F: Future>(&self, work: F) -> impl Future<Output = Result<F::Output>>;
 }
 
 macro_rules! held {
@@ -64,10 +63,6 @@ macro_rules! held {
 
             fn release_blocking(self) -> Result<()> {
                 self.unlock_blocking()
-            }
-
-            fn during<F: Future>(&self, work: F) -> impl Future<Output = Result<F::Output>> {
-                self.while_held(work)
             }
         })*
     };
@@ -192,10 +187,12 @@ pub(crate) async fn under<G: Held, R: Outcome>(
         let guards = guard.guards();
         (Link::of(&guards, chain), Scope::of(&guards))
     };
-    match guard.during(CHAIN.scope(link, work(scope))).await {
-        Ok(done) => judged(done, guard.release().await),
+    // Work that ends in the moment of the loss has its say: the release tells of the loss.
+    let work = together::unless(scope.lost(), || false, CHAIN.scope(link, work(scope.clone())));
+    match work.await {
+        Some(done) => judged(done, guard.release().await),
         // Stopped: it is not known how far it came.
-        Err(lost) => R::failed(lost),
+        None => R::failed(scope.ensure().err().unwrap_or_else(engine::lost)),
     }
 }
 

@@ -103,6 +103,16 @@ async fn a_loss_stops_the_work_and_its_own_error_wins() {
         pending::<Result<(), Trouble>>().await
     });
     assert_eq!(robbed.await, Err(Trouble::Lock(ErrorKind::Lost)));
+    for (own, said) in [
+        (Err(Trouble::Own), Err(Trouble::Own)),
+        (Ok(7), Err(Trouble::Lock(ErrorKind::Lost))),
+    ] {
+        let robbed = locks.mutex("k").run(async |_| {
+            locks.mutex("k").force_unlock().await?;
+            own
+        });
+        assert_eq!(robbed.await, said);
+    }
     // A thread cannot be stopped: it is told at the end, unless it has something to say itself.
     let robbed = |own: Result<u32, Trouble>| {
         let thief = locks.clone();
