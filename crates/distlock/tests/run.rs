@@ -103,10 +103,9 @@ async fn a_loss_stops_the_work_and_its_own_error_wins() {
         pending::<Result<(), Trouble>>().await
     });
     assert_eq!(robbed.await, Err(Trouble::Lock(ErrorKind::Lost)));
-    for (own, said) in [
-        (Err(Trouble::Own), Err(Trouble::Own)),
-        (Ok(7), Err(Trouble::Lock(ErrorKind::Lost))),
-    ] {
+    for (own, said) in
+        [(Err(Trouble::Own), Err(Trouble::Own)), (Ok(7), Err(Trouble::Lock(ErrorKind::Lost)))]
+    {
         let robbed = locks.mutex("k").run(async |_| {
             locks.mutex("k").force_unlock().await?;
             own
