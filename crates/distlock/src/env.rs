@@ -10,7 +10,7 @@ use std::future::Future;
 use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::runtime::{Builder, Handle, RuntimeFlavor};
 
@@ -76,6 +76,11 @@ impl fmt::Debug for Moment {
 pub trait Env: fmt::Debug + Send + Sync + 'static {
     /// The present, on a clock that never steps back and runs through suspend.
     fn now(&self) -> Moment;
+
+    /// The time of day, which may step: for what happens at a time that people name, never for leases.
+    fn time_of_day(&self) -> SystemTime {
+        SystemTime::now()
+    }
 
     /// Ends at `at`. Polled inside a task that this same [`Env`] or the caller's runtime runs.
     fn sleep_until(&self, at: Moment) -> BoxFuture<'static, ()>;
@@ -211,6 +216,7 @@ fn spawn_on(own: &Option<Handle>, work: BoxFuture<'static, ()>) {
 #[derive(Clone, Debug)]
 pub struct Virtual {
     origin: tokio::time::Instant,
+    began: SystemTime,
     runtime: Handle,
 }
 
@@ -221,7 +227,8 @@ impl Virtual {
     /// Outside a tokio runtime.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Virtual {
-        Virtual { origin: tokio::time::Instant::now(), runtime: Handle::current() }
+        let (origin, began) = (tokio::time::Instant::now(), SystemTime::now());
+        Virtual { origin, began, runtime: Handle::current() }
     }
 }
 
@@ -229,6 +236,12 @@ impl Env for Virtual {
     fn now(&self) -> Moment {
         let _inside = self.runtime.enter();
         Moment::from_origin(self.origin.elapsed())
+    }
+
+    /// That of its making, and as much later as its clock is.
+    fn time_of_day(&self) -> SystemTime {
+        let _inside = self.runtime.enter();
+        self.began + self.origin.elapsed()
     }
 
     fn sleep_until(&self, at: Moment) -> BoxFuture<'static, ()> {
