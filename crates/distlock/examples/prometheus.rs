@@ -1,6 +1,6 @@
 //! What Prometheus sees of a program's locks.
 //!
-//! `cargo run --release -p distlock --features metrics --example prometheus` makes some traffic, asks its own listener as Prometheus would,
+//! `cargo run --release -p distlock --example prometheus` makes some traffic, asks its own listener as Prometheus would,
 //! and checks the figures. With `-- --serve` it goes on until it is stopped, for a Prometheus and a Grafana to look at
 //! (the dashboard is docs/grafana-dashboard.json):
 //!

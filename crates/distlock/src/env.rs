@@ -77,6 +77,11 @@ pub trait Env: fmt::Debug + Send + Sync + 'static {
     /// The present, on a clock that never steps back and runs through suspend.
     fn now(&self) -> Moment;
 
+    /// The time of day, which may step: for what happens at a time that people name, never for leases.
+    fn time_of_day(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
     /// Ends at `at`. Polled inside a task that this same [`Env`] or the caller's runtime runs.
     fn sleep_until(&self, at: Moment) -> BoxFuture<'static, ()>;
 
@@ -97,11 +102,6 @@ pub trait Env: fmt::Debug + Send + Sync + 'static {
 
     /// Sixty-four random bits, for jitter; never for identity.
     fn random(&self) -> u64;
-
-    /// What the calendar says. For people: nothing is decided by it.
-    fn wall(&self) -> SystemTime {
-        SystemTime::now()
-    }
 }
 
 /// The real surroundings: `CLOCK_BOOTTIME`, tokio, two threads of the library's own.
@@ -216,7 +216,7 @@ fn spawn_on(own: &Option<Handle>, work: BoxFuture<'static, ()>) {
 #[derive(Clone, Debug)]
 pub struct Virtual {
     origin: tokio::time::Instant,
-    started: SystemTime,
+    began: SystemTime,
     runtime: Handle,
 }
 
@@ -227,8 +227,8 @@ impl Virtual {
     /// Outside a tokio runtime.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Virtual {
-        let (origin, started) = (tokio::time::Instant::now(), SystemTime::now());
-        Virtual { origin, started, runtime: Handle::current() }
+        let (origin, began) = (tokio::time::Instant::now(), SystemTime::now());
+        Virtual { origin, began, runtime: Handle::current() }
     }
 }
 
@@ -236,6 +236,12 @@ impl Env for Virtual {
     fn now(&self) -> Moment {
         let _inside = self.runtime.enter();
         Moment::from_origin(self.origin.elapsed())
+    }
+
+    /// That of its making, and as much later as its clock is.
+    fn time_of_day(&self) -> SystemTime {
+        let _inside = self.runtime.enter();
+        self.began + self.origin.elapsed()
     }
 
     fn sleep_until(&self, at: Moment) -> BoxFuture<'static, ()> {
@@ -266,10 +272,5 @@ impl Env for Virtual {
 
     fn random(&self) -> u64 {
         fastrand::u64(..)
-    }
-
-    fn wall(&self) -> SystemTime {
-        let _inside = self.runtime.enter();
-        self.started + self.origin.elapsed()
     }
 }

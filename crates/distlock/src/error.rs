@@ -64,6 +64,8 @@ pub enum ErrorKind {
     Config,
     /// The `Locks` was closed.
     Closed,
+    /// The caller's `CancellationToken` ended the wait; see `Acquire::cancel_on`.
+    Cancelled,
 }
 
 impl Error {

@@ -100,13 +100,8 @@ impl Guard {
 
     /// How long the lock is surely held if nobody renews it; zero once it is lost.
     pub fn remaining(&self) -> Duration {
-        match self.state() {
-            State::Lost => Duration::ZERO,
-            _ => {
-                let tenure = &self.hold.tenure;
-                tenure.vitals.deadline().since(tenure.engine.env.now())
-            }
-        }
+        let tenure = &self.hold.tenure;
+        tenure.vitals.remaining(tenure.engine.env.now())
     }
 
     /// Makes the lock last at least `lease` from now; never shortens it.

@@ -212,7 +212,7 @@ impl Asker {
 
     /// What it says of itself if it gets the lock now.
     pub(crate) fn info(&self, env: &dyn Env) -> Arc<HolderInfo> {
-        let at = env.wall().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let at = env.time_of_day().duration_since(UNIX_EPOCH).unwrap_or_default();
         Arc::new(HolderInfo {
             host: host().to_owned(),
             pid: std::process::id(),

@@ -43,6 +43,8 @@
 
 mod backoff;
 mod builder;
+#[cfg(feature = "tokio-util")]
+mod cancel;
 mod config;
 pub mod doctor;
 mod durability;
@@ -76,8 +78,12 @@ mod quorum;
 #[cfg_attr(not(all(feature = "cluster", feature = "sentinel")), allow(dead_code))]
 mod redis;
 mod request;
+mod run;
+mod scope;
 pub mod store;
 mod together;
+#[cfg(any(feature = "tower", feature = "axum"))]
+pub mod web;
 
 #[cfg(feature = "macros")]
 #[doc = include_str!("locked.md")]
@@ -103,6 +109,7 @@ pub use owner::Owner;
 #[cfg(feature = "profiles")]
 pub use profiles::Profiles;
 pub use request::{Acquire, Acquiring, May, Must};
+pub use scope::Scope;
 pub use store::PermitId;
 
 /// How connections to a server are made, for those who bring their own network.

@@ -8,6 +8,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime};
 
+#[cfg(feature = "tokio-util")]
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
 use crate::backoff::Backoff;
 use crate::config;
 use crate::engine::{self, All, Ask, Engine, Hold, Part, Wait};
@@ -52,6 +55,9 @@ pub struct Acquire<G, Ending> {
     wait: Option<Duration>,
     lease: Option<Duration>,
     label: Option<String>,
+    /// Ends the wait when it is cancelled.
+    #[cfg(feature = "tokio-util")]
+    pub(crate) cancel: Option<CancellationToken>,
     ending: PhantomData<fn() -> (G, Ending)>,
 }
 
@@ -64,17 +70,25 @@ enum Subject {
 impl<G, Ending> Acquire<G, Ending> {
     /// A request for several locks, all or none.
     pub(crate) fn all(members: Vec<Member>) -> Acquire<G, Ending> {
-        Acquire::about(Subject::All(members))
+        Acquire::of(Subject::All(members))
     }
 
     /// A request for one lock.
     pub(crate) fn one(member: Member) -> Acquire<G, Ending> {
-        Acquire::about(Subject::One(member))
+        Acquire::of(Subject::One(member))
     }
 
-    fn about(subject: Subject) -> Acquire<G, Ending> {
-        let (owner, wait, lease, label, ending) = (None, None, None, None, PhantomData);
-        Acquire { subject, owner, wait, lease, label, ending }
+    fn of(subject: Subject) -> Acquire<G, Ending> {
+        Acquire {
+            subject,
+            owner: None,
+            wait: None,
+            lease: None,
+            label: None,
+            #[cfg(feature = "tokio-util")]
+            cancel: None,
+            ending: PhantomData,
+        }
     }
 
     /// What is asked for.
@@ -83,6 +97,11 @@ impl<G, Ending> Acquire<G, Ending> {
             Subject::One(member) => std::slice::from_ref(member),
             Subject::All(members) => members,
         }
+    }
+
+    /// Whether it says who acquires.
+    pub(crate) fn has_owner(&self) -> bool {
+        self.owner.is_some()
     }
 
     /// Polls instead of listening.
@@ -146,7 +165,12 @@ impl<G, Ending> Acquire<G, Ending> {
                 }
             }
         };
-        Acquiring { stage, ending: PhantomData }
+        Acquiring {
+            stage,
+            #[cfg(feature = "tokio-util")]
+            cancel: self.cancel.map(|token| Box::pin(token.cancelled_owned())),
+            ending: PhantomData,
+        }
     }
 }
 
@@ -175,7 +199,7 @@ async fn too_late(engine: Arc<Engine>, name: Arc<str>, ask: Ask) -> Error {
         }
     };
     let holder = match seen {
-        Ok(seen) => in_the_way(ask.what, &seen, engine.env.wall()),
+        Ok(seen) => in_the_way(ask.what, &seen, engine.env.time_of_day()),
         Err(e) if e.is_retryable() => return e.about(ask.kind, &name),
         Err(_) => "who holds it may not be asked".to_owned(),
     };
@@ -228,6 +252,8 @@ fn in_the_way(what: What, seen: &Snapshot, now: SystemTime) -> String {
 #[must_use = "futures do nothing unless polled"]
 pub struct Acquiring<G, Ending> {
     stage: Stage,
+    #[cfg(feature = "tokio-util")]
+    cancel: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     ending: PhantomData<fn() -> (G, Ending)>,
 }
 
@@ -242,6 +268,22 @@ enum Stage {
 }
 
 impl<G, Ending> Acquiring<G, Ending> {
+    /// Whether the caller's token has ended the wait; what was under way falls back by itself then.
+    #[cfg(feature = "tokio-util")]
+    fn is_cancelled(&mut self, cx: &mut Context<'_>) -> bool {
+        let cancelled =
+            self.cancel.as_mut().is_some_and(|token| token.as_mut().poll(cx).is_ready());
+        if cancelled {
+            (self.cancel, self.stage) = (None, Stage::Refused(None));
+        }
+        cancelled
+    }
+
+    #[cfg(not(feature = "tokio-util"))]
+    fn is_cancelled(&mut self, _: &mut Context<'_>) -> bool {
+        false
+    }
+
     fn poll_got(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Got>>> {
         match &mut self.stage {
             Stage::Asking(asking) => {
@@ -265,6 +307,10 @@ impl<G: From<Got>> Future for Acquiring<G, Must> {
     type Output = Result<G>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<G>> {
+        if self.is_cancelled(cx) {
+            let text = "the program asked to stop waiting";
+            return Poll::Ready(Err(Error::new(ErrorKind::Cancelled, text)));
+        }
         loop {
             if let Some(got) = ready!(self.poll_got(cx))? {
                 return Poll::Ready(Ok(G::from(got)));
@@ -288,6 +334,9 @@ impl<G: From<Got>> Future for Acquiring<G, May> {
     type Output = Result<Option<G>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Option<G>>> {
+        if self.is_cancelled(cx) {
+            return Poll::Ready(Ok(None));
+        }
         self.poll_got(cx).map(|outcome| outcome.map(|got| got.map(G::from)))
     }
 }

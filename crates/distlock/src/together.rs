@@ -2,9 +2,11 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::Poll;
 
-use crate::env::BoxFuture;
+use crate::engine::Vitals;
+use crate::env::{BoxFuture, Env};
 
 /// Runs all at once and answers in order: one that hangs keeps no other waiting. Meant for a few, because every wake-up polls
 /// all that are left.
@@ -40,6 +42,29 @@ pub(crate) async fn unless<F: Future>(
             Poll::Ready(_) if is_lost() => Poll::Ready(None),
             done => done.map(Some),
         }
+    })
+    .await
+}
+
+/// Ends when one of these holds is lost; never if they are released.
+pub(crate) async fn first_lost(each: Vec<Arc<Vitals>>, env: Arc<dyn Env>) {
+    if !first_over(each, env).await {
+        std::future::pending().await
+    }
+}
+
+/// Ends when one of these holds is lost, or all are released: true if one is lost.
+pub(crate) async fn first_over(each: Vec<Arc<Vitals>>, env: Arc<dyn Env>) -> bool {
+    let mut all: Vec<_> = each.iter().map(|vitals| Some(Box::pin(vitals.over(&*env)))).collect();
+    poll_fn(|cx| {
+        for slot in &mut all {
+            match slot.as_mut().map(|over| over.as_mut().poll(cx)) {
+                Some(Poll::Ready(true)) => return Poll::Ready(true),
+                Some(Poll::Ready(false)) => *slot = None,
+                Some(Poll::Pending) | None => {}
+            }
+        }
+        if all.iter().all(Option::is_none) { Poll::Ready(false) } else { Poll::Pending }
     })
     .await
 }

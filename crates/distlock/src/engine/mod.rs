@@ -48,6 +48,7 @@ pub(crate) use multi::{All, Part, acquire_all, unlock_all};
 pub(crate) use release::lost;
 pub(crate) use release::unlock;
 pub use vitals::State;
+pub(crate) use vitals::Vitals;
 pub(crate) use wait::Wait;
 pub(crate) use watchdog::extend;
 

@@ -21,6 +21,18 @@ pub enum State {
     Lost,
 }
 
+impl State {
+    /// The worst of these; `Held` if there are none.
+    pub(crate) fn worst(states: impl IntoIterator<Item = State>) -> State {
+        let worse = |worst, state| match (worst, state) {
+            (State::Lost, _) | (_, State::Lost) => State::Lost,
+            (State::Suspect, _) | (_, State::Suspect) => State::Suspect,
+            _ => State::Held,
+        };
+        states.into_iter().fold(State::Held, worse)
+    }
+}
+
 /// The life of one hold, decided locally.
 ///
 /// ```text
@@ -91,6 +103,14 @@ impl Vitals {
         }
     }
 
+    /// How long it is surely held if nobody renews it.
+    pub(crate) fn remaining(&self, now: Moment) -> Duration {
+        match self.state(now) {
+            State::Lost => Duration::ZERO,
+            _ => self.deadline().since(now),
+        }
+    }
+
     pub(crate) fn deadline(&self) -> Moment {
         Moment::from_nanos(self.deadline.load(Ordering::Acquire))
     }
@@ -152,13 +172,20 @@ impl Vitals {
 
     /// Ends when the hold is lost; never if it is released.
     pub(crate) async fn lost(&self, env: &dyn Env) {
+        if !self.over(env).await {
+            std::future::pending().await
+        }
+    }
+
+    /// Ends when the hold does: true if it is lost, false if it is released.
+    pub(crate) async fn over(&self, env: &dyn Env) -> bool {
         loop {
             let ended = self.ended.notified();
             match self.phase.load(Ordering::Acquire) {
-                LOST => return,
-                RELEASED => std::future::pending().await,
+                LOST => return true,
+                RELEASED => return false,
                 // The watchdog calls out the end; its clock and this one are the same.
-                _ if env.now() >= self.deadline() => return,
+                _ if env.now() >= self.deadline() => return true,
                 _ => ended.await,
             }
         }

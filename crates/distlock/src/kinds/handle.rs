@@ -71,10 +71,65 @@ impl Handle {
     }
 }
 
+/// Locks that are taken by `lock` can also be had around a piece of work.
+macro_rules! run_methods {
+    () => {
+        /// Acquires, runs `work`, and lets go: `lock().run(work)`. See [`Acquire::run`](crate::Acquire::run), which options can be
+        /// set before.
+        ///
+        /// ```
+        /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        /// # rt.block_on(async {
+        /// use distlock::{Error, Locks};
+        ///
+        /// let locks = Locks::memory();
+        /// let shipped = locks.mutex("orders:42").run(async |scope| {
+        ///     // stopped if the lock is lost; `scope` says how it is
+        ///     Ok::<_, Error>("shipped")
+        /// });
+        /// assert_eq!(shipped.await?, "shipped");
+        /// # Ok::<(), Error>(())
+        /// # }).unwrap();
+        /// ```
+        ///
+        /// # Cancel safety
+        /// Dropping the future at any point drops `work` and releases; so does a panic in `work`.
+        ///
+        /// # Errors
+        /// What `work` says; `Lost` if the lock was lost before it was done; what [`lock`](Self::lock) says.
+        pub fn run<T, E, W>(
+            &self,
+            work: W,
+        ) -> impl std::future::Future<Output = std::result::Result<T, E>> + use<T, E, W>
+        where
+            E: From<$crate::Error>,
+            W: AsyncFnOnce($crate::Scope) -> std::result::Result<T, E>,
+        {
+            self.lock().run(work)
+        }
+
+        /// [`run`](Self::run) on the calling thread; no runtime is needed. `work` cannot be stopped when the lock is lost:
+        /// see [`Acquire::run_blocking`](crate::Acquire::run_blocking).
+        ///
+        /// # Errors
+        /// As [`run`](Self::run).
+        pub fn run_blocking<T, E: From<$crate::Error>>(
+            &self,
+            work: impl FnOnce($crate::Scope) -> std::result::Result<T, E>,
+        ) -> std::result::Result<T, E> {
+            self.lock().run_blocking(work)
+        }
+    };
+}
+
+pub(crate) use run_methods;
+
 /// The questions and the operator's tools that every lock of one owner at a time has.
 macro_rules! exclusive_handle {
     ($handle:ident, $what:expr) => {
         impl $handle {
+            $crate::kinds::handle::run_methods!();
+
             /// Frees the lock whoever holds it; true if anybody did. For operators: the holder is only told.
             ///
             /// A holder in this process learns of it at once, one elsewhere when it renews.

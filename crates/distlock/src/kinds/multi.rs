@@ -1,14 +1,13 @@
 //! Several locks, all or none.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
-use std::task::Poll;
+use std::future::Future;
 use std::time::Duration;
 
 use tracing::Instrument;
 
 use super::Mutex;
+use super::handle::run_methods;
 use crate::engine::{self, Hold, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::{Guard, held_span};
@@ -96,6 +95,8 @@ impl MultiLock {
     pub fn try_lock(&self) -> Acquire<MultiGuard, May> {
         Acquire::all(self.members.clone())
     }
+
+    run_methods!();
 }
 
 /// A hold of every member of a [`MultiLock`]. Dropping it releases all.
@@ -153,14 +154,8 @@ impl MultiGuard {
 
     /// Ends when one of the members is lost. Never ends if they are released.
     pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
-        let mut all: Vec<Pin<Box<dyn Future<Output = ()> + Send>>> = Vec::new();
-        for guard in &self.guards {
-            all.push(Box::pin(guard.lost()));
-        }
-        poll_fn(move |cx| match all.iter_mut().any(|lost| lost.as_mut().poll(cx).is_ready()) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        })
+        let each = self.guards.iter().map(|guard| guard.hold.tenure.vitals.clone()).collect();
+        together::first_lost(each, self.guards[0].hold.tenure.engine.env.clone())
     }
 
     /// Whether one of the members is lost.
@@ -170,12 +165,7 @@ impl MultiGuard {
 
     /// The worst of the members' states.
     pub fn state(&self) -> State {
-        let worse = |worst, guard: &Guard| match (worst, guard.state()) {
-            (State::Lost, _) | (_, State::Lost) => State::Lost,
-            (State::Suspect, _) | (_, State::Suspect) => State::Suspect,
-            _ => State::Held,
-        };
-        self.guards.iter().fold(State::Held, worse)
+        State::worst(self.guards.iter().map(Guard::state))
     }
 
     /// How long all are surely held if nobody renews them; zero once one is lost.

@@ -1,0 +1,337 @@
+//! Work under a lock: what [`Mutex::run`](crate::Mutex::run), `#[locked]` and scheduled jobs share.
+
+use std::cell::RefCell;
+use std::future::{Future, IntoFuture};
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::engine::{self, Engine};
+use crate::error::{Error, ErrorKind, Result};
+use crate::guard::{FencedGuard, Guard, Permits, ReadGuard, WriteGuard};
+use crate::kinds::MultiGuard;
+use crate::owner::Owner;
+use crate::request::{Acquire, May, Must};
+use crate::scope::Scope;
+use crate::store::What;
+use crate::together;
+
+/// What a function with a lock around it gives.
+#[diagnostic::on_unimplemented(
+    message = "a #[locked] function must return a `Result` whose error can be made from `distlock::Error`",
+    label = "it returns this",
+    note = "the lock may not be had in time, or be lost: write `Result<T, E>` with `E: From<distlock::Error>`"
+)]
+pub trait Outcome {
+    /// The lock was not had, or was lost.
+    fn failed(error: Error) -> Self;
+    /// Whether the body was content.
+    fn is_ok(&self) -> bool;
+}
+
+impl<T, E: From<Error>> Outcome for std::result::Result<T, E> {
+    fn failed(error: Error) -> Self {
+        Err(error.into())
+    }
+
+    fn is_ok(&self) -> bool {
+        self.is_ok()
+    }
+}
+
+/// What is held while the body runs.
+pub trait Held: Sized + Send + 'static {
+    /// What is locked.
+    fn guards(&self) -> Vec<&Guard>;
+    /// Lets go.
+    fn release(self) -> impl Future<Output = Result<()>> + Send;
+    /// Lets go, without a runtime.
+    fn release_blocking(self) -> Result<()>;
+}
+
+macro_rules! held {
+    ($($guard:ident: $guards:expr;)*) => {
+        $(impl Held for $guard {
+            fn guards(&self) -> Vec<&Guard> {
+                let guards: fn(&$guard) -> Vec<&Guard> = $guards;
+                guards(self)
+            }
+
+            fn release(self) -> impl Future<Output = Result<()>> + Send {
+                self.unlock()
+            }
+
+            fn release_blocking(self) -> Result<()> {
+                self.unlock_blocking()
+            }
+        })*
+    };
+}
+
+held! {
+    Guard: |guard| vec![guard];
+    ReadGuard: |guard| vec![guard];
+    WriteGuard: |guard| vec![guard];
+    FencedGuard: |guard| vec![guard];
+    Permits: |guard| vec![guard];
+    MultiGuard: |several| several.guards().iter().collect();
+}
+
+/// The locks of the functions that are being run, the innermost first. A function that is called from within another one
+/// and asks for the same lock re-enters it; others, also such as run beside it, exclude each other as always.
+#[derive(Debug)]
+pub(crate) struct Link {
+    held: Vec<(Identity, Owner)>,
+    outer: Option<Arc<Link>>,
+}
+
+/// Which lock it is: of which `Locks`, of what sort, and its name.
+type Identity = (Uuid, &'static str, String);
+
+/// `None` for what cannot be entered twice.
+fn identity(engine: &Engine, what: What, name: &str) -> Option<Identity> {
+    let sort = match what {
+        What::Exclusive => "exclusive",
+        What::Fenced => "fenced",
+        What::Fair { .. } => "fair",
+        What::Read | What::Write { .. } => "rw",
+        What::Simple => "simple",
+        What::Permits { .. } | What::LeasedPermits { .. } | What::LatchOpen => return None,
+    };
+    Some((engine.client(), sort, name.to_owned()))
+}
+
+tokio::task_local! {
+    static CHAIN: Arc<Link>;
+}
+
+thread_local! {
+    static THREAD: RefCell<Option<Arc<Link>>> = const { RefCell::new(None) };
+}
+
+fn of_task() -> Option<Arc<Link>> {
+    CHAIN.try_with(Arc::clone).ok()
+}
+
+/// Of a function that is not async: also those that are not either.
+fn of_thread() -> Option<Arc<Link>> {
+    THREAD.with_borrow(Clone::clone).or_else(of_task)
+}
+
+impl Link {
+    fn of(guards: &[&Guard], outer: Option<Arc<Link>>) -> Arc<Link> {
+        let held = guards.iter().filter_map(|guard| {
+            let tenure = &guard.hold.tenure;
+            let identity = identity(&tenure.engine, tenure.what, tenure.name())?;
+            Some((identity, tenure.owner))
+        });
+        Arc::new(Link { held: held.collect(), outer })
+    }
+
+    /// Who holds one of these, if one of the functions around does.
+    fn owner(this: &Option<Arc<Link>>, wanted: &[Identity]) -> Option<Owner> {
+        let mut link = this.as_ref();
+        while let Some(this) = link {
+            let known = this.held.iter().find(|(held, _)| wanted.contains(held));
+            if let Some((_, owner)) = known {
+                return Some(*owner);
+            }
+            link = this.outer.as_ref();
+        }
+        None
+    }
+}
+
+fn within<G, Ending>(request: Acquire<G, Ending>, chain: &Option<Arc<Link>>) -> Acquire<G, Ending> {
+    if chain.is_none() || request.has_owner() {
+        return request;
+    }
+    let wanted = request.members().iter().filter_map(|member| {
+        let name = member.name.as_ref().ok()?;
+        identity(&member.engine, member.what, name)
+    });
+    match Link::owner(chain, &wanted.collect::<Vec<_>>()) {
+        Some(owner) => request.owner(&owner),
+        None => request,
+    }
+}
+
+/// Acquires, and says what was locked around it.
+pub(crate) async fn enter<G, Ending, T>(request: Acquire<G, Ending>) -> Result<(T, Chain)>
+where
+    Acquire<G, Ending>: IntoFuture<Output = Result<T>>,
+{
+    let chain = of_task();
+    Ok((within(request, &chain).await?, Chain(chain)))
+}
+
+/// [`enter`] for a thread.
+pub(crate) fn enter_blocking<G, Ending, T>(request: Acquire<G, Ending>) -> Result<(T, Chain)>
+where
+    Acquire<G, Ending>: IntoFuture<Output = Result<T>, IntoFuture: Send + 'static>,
+    T: Send + 'static,
+{
+    let chain = of_thread();
+    Ok((within(request, &chain).blocking()?, Chain(chain)))
+}
+
+/// The functions with locks that a call is made from.
+pub(crate) struct Chain(Option<Arc<Link>>);
+
+/// Runs `work` under a lock that is held, and lets go of it.
+pub(crate) async fn under<G: Held, R: Outcome>(
+    (guard, Chain(chain)): (G, Chain),
+    work: impl AsyncFnOnce(Scope) -> R,
+) -> R {
+    let (link, scope) = {
+        let guards = guard.guards();
+        (Link::of(&guards, chain), Scope::of(&guards))
+    };
+    // Work that ends in the moment of the loss has its say: the release tells of the loss.
+    let work = together::unless(scope.lost(), || false, CHAIN.scope(link, work(scope.clone())));
+    match work.await {
+        Some(done) => judged(done, guard.release().await),
+        // Stopped: it is not known how far it came.
+        None => R::failed(scope.ensure().err().unwrap_or_else(engine::lost)),
+    }
+}
+
+/// What the body says stands, unless it is content with what it did without the lock.
+fn judged<R: Outcome>(done: R, released: Result<()>) -> R {
+    match released {
+        Err(e) if done.is_ok() && e.kind() == ErrorKind::Lost => R::failed(e),
+        _ => done,
+    }
+}
+
+/// [`under`] for a thread.
+pub(crate) fn under_blocking<G: Held, R: Outcome>(
+    (guard, Chain(chain)): (G, Chain),
+    work: impl FnOnce(Scope) -> R,
+) -> R {
+    /// Also when `work` panics.
+    struct Restore(Option<Arc<Link>>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            THREAD.set(self.0.take());
+        }
+    }
+    let (link, scope) = {
+        let guards = guard.guards();
+        (Link::of(&guards, chain), Scope::of(&guards))
+    };
+    let restore = Restore(THREAD.replace(Some(link)));
+    let done = work(scope);
+    drop(restore);
+    judged(done, guard.release_blocking())
+}
+
+impl<G: Held> Acquire<G, Must>
+where
+    Self: IntoFuture<Output = Result<G>, IntoFuture: Send + 'static>,
+{
+    /// Acquires, runs `work`, and lets go: [`while_held`](crate::Guard::while_held) and [`unlock`](crate::Guard::unlock) in one.
+    ///
+    /// `work` is dropped when the lock is lost. It gets a [`Scope`], which knows how the lock is and cannot let go of it.
+    /// From within, another `run` or `#[locked]` function that wants the same lock re-enters it.
+    ///
+    /// ```
+    /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    /// # rt.block_on(async {
+    /// use std::time::Duration;
+    /// use distlock::{Error, Locks};
+    ///
+    /// let locks = Locks::memory();
+    /// let left = locks.mutex("stock").lock().wait(Duration::from_secs(3)).run(async |scope| {
+    ///     assert!(scope.remaining() > Duration::ZERO);
+    ///     Ok::<_, Error>(7) // or any error that `From<distlock::Error>` is there for
+    /// });
+    /// assert_eq!(left.await?, 7);
+    /// # Ok::<(), Error>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Dropping the future at any point drops `work` and releases; so does a panic in `work`.
+    ///
+    /// # Errors
+    /// What acquiring says; `Lost` if the lock was lost before `work` was done, however content it was. An error of
+    /// `work` comes before one of the release.
+    pub async fn run<T, E: From<Error>>(
+        self,
+        work: impl AsyncFnOnce(Scope) -> Result<T, E>,
+    ) -> Result<T, E> {
+        under(enter(self).await?, work).await
+    }
+
+    /// [`run`](Acquire::run) on the calling thread; no runtime is needed. `work` cannot be stopped when the lock is lost: it may
+    /// ask its [`Scope`], and if it does not it is told at the end.
+    ///
+    /// ```
+    /// use distlock::{Error, Locks};
+    ///
+    /// let locks = Locks::connect_blocking("memory:")?;
+    /// let left = locks.mutex("stock").lock().run_blocking(|scope| {
+    ///     scope.ensure()?; // before something that cannot be undone
+    ///     Ok::<_, Error>(7)
+    /// })?;
+    /// assert_eq!(left, 7);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`run`](Acquire::run).
+    pub fn run_blocking<T, E: From<Error>>(
+        self,
+        work: impl FnOnce(Scope) -> Result<T, E>,
+    ) -> Result<T, E> {
+        under_blocking(enter_blocking(self)?, work)
+    }
+}
+
+impl<G: Held> Acquire<G, May>
+where
+    Self: IntoFuture<Output = Result<Option<G>>, IntoFuture: Send + 'static>,
+{
+    /// Runs `work` under the lock, or not at all: `None` if the lock is busy. The rest as
+    /// [`Acquire<_, Must>::run`](Acquire::run).
+    ///
+    /// ```
+    /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    /// # rt.block_on(async {
+    /// use distlock::{Error, Locks};
+    ///
+    /// let locks = Locks::memory();
+    /// let _elsewhere = locks.mutex("nightly").lock().await?;
+    /// let report = locks.mutex("nightly").try_lock().run(async |_| Ok::<_, Error>("done"));
+    /// assert_eq!(report.await?, None);
+    /// # Ok::<(), Error>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// As of a request that must have the lock, but never `WaitTimeout`.
+    pub async fn run<T, E: From<Error>>(
+        self,
+        work: impl AsyncFnOnce(Scope) -> Result<T, E>,
+    ) -> Result<Option<T>, E> {
+        match enter(self).await? {
+            (Some(guard), chain) => under((guard, chain), work).await.map(Some),
+            (None, _) => Ok(None),
+        }
+    }
+
+    /// [`run`](Acquire::run) on the calling thread; no runtime is needed.
+    ///
+    /// # Errors
+    /// As [`run`](Acquire::run).
+    pub fn run_blocking<T, E: From<Error>>(
+        self,
+        work: impl FnOnce(Scope) -> Result<T, E>,
+    ) -> Result<Option<T>, E> {
+        match enter_blocking(self)? {
+            (Some(guard), chain) => under_blocking((guard, chain), work).map(Some),
+            (None, _) => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What a client is told that is not let in.
+
+use std::time::Duration;
+
+use http::header::RETRY_AFTER;
+use http::{HeaderValue, Response, StatusCode};
+
+use crate::error::{Error, ErrorKind};
+use crate::kinds::Mutex;
+
+/// What a client is told whose key is locked by another request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Busy {
+    /// `423 Locked`.
+    #[default]
+    Locked,
+    /// `409 Conflict`, for clients and proxies that do not know 423.
+    Conflict,
+}
+
+/// A status, and when to come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    retry_after: Option<u64>,
+}
+
+/// Nobody knows how long an outage lasts; what was lost is free soon.
+const SOON: Option<u64> = Some(1);
+
+impl Answer {
+    /// Somebody else has the lock.
+    pub(super) async fn busy(busy: Busy, mutex: &Mutex) -> Answer {
+        let status = match busy {
+            Busy::Locked => StatusCode::LOCKED,
+            Busy::Conflict => StatusCode::CONFLICT,
+        };
+        match mutex.ttl().await {
+            Ok(left) => Answer { status, retry_after: Some(seconds(left.unwrap_or_default())) },
+            // Busy it was, and how long for cannot be asked.
+            Err(_) => Answer { status, retry_after: SOON },
+        }
+    }
+
+    /// The lock could not be had, or was lost.
+    pub(super) fn failed(error: &Error) -> Answer {
+        let (status, retry_after) = match error.kind() {
+            ErrorKind::InvalidName => (StatusCode::BAD_REQUEST, None),
+            ErrorKind::Closed | ErrorKind::Cancelled => (StatusCode::SERVICE_UNAVAILABLE, SOON),
+            _ if error.is_retryable() => (StatusCode::SERVICE_UNAVAILABLE, SOON),
+            _ => (StatusCode::INTERNAL_SERVER_ERROR, None),
+        };
+        tracing::warn!(target: "distlock", %error, status = status.as_u16(), "a request was turned away");
+        Answer { status, retry_after }
+    }
+
+    pub(super) fn response<B: Default>(self) -> Response<B> {
+        let mut response = Response::new(B::default());
+        *response.status_mut() = self.status;
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+/// Whole seconds, rounded up: who comes back too early has come for nothing.
+fn seconds(left: Duration) -> u64 {
+    let up = u64::from(left.subsec_nanos() > 0);
+    left.as_secs().saturating_add(up).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_whole_and_at_least_one() {
+        for (millis, whole) in [(0, 1), (1, 1), (1000, 1), (1001, 2), (29_999, 30)] {
+            assert_eq!(seconds(Duration::from_millis(millis)), whole, "{millis} ms");
+        }
+    }
+
+    #[test]
+    fn what_the_client_can_mend_what_passes_and_what_does_not() {
+        let status = |kind| Answer::failed(&Error::new(kind, "")).status.as_u16();
+        assert_eq!(status(ErrorKind::InvalidName), 400);
+        for passing in [ErrorKind::Unavailable, ErrorKind::Indeterminate, ErrorKind::Lost] {
+            assert_eq!(status(passing), 503, "{passing:?}");
+        }
+        assert_eq!(status(ErrorKind::Closed), 503);
+        for ours in [ErrorKind::Config, ErrorKind::Conflict, ErrorKind::Unsupported] {
+            assert_eq!(status(ours), 500, "{ours:?}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! A lock among the arguments of a handler.
+
+use std::fmt;
+use std::time::Duration;
+
+use axum_core::body::Body;
+use axum_core::extract::{FromRef, FromRequestParts};
+use axum_core::response::{IntoResponse, Response};
+use http::request::Parts;
+
+use super::Busy;
+use super::answer::Answer;
+use crate::guard::Guard;
+use crate::locks::Locks;
+
+/// What names a request's lock: made from the request as every extractor is, so that it can be a path, a query or a header.
+///
+/// See [`Locked`].
+pub trait LockKey {
+    /// How long a request waits for the one before it; not at all unless said.
+    const WAIT: Duration = Duration::ZERO;
+    /// How long a request may hold the lock; without a limit unless said.
+    const LEASE: Option<Duration> = None;
+    /// What a request is told that did not get its lock in time.
+    const BUSY: Busy = Busy::Locked;
+
+    /// The name of the lock.
+    fn lock_name(&self) -> String;
+}
+
+/// An axum extractor: the handler is called when it has the lock that `K` names, with `K` and the guard.
+///
+/// The [`Locks`] are taken from the state. The guard is the handler's own: it holds until it is dropped or
+/// [unlocked](Guard::unlock), [`while_held`](Guard::while_held) stops work when the lock is lost, and a handler that streams can move it into
+/// the stream. If it cannot be had the client is answered as [the table](crate::web) says.
+///
+/// Extractors run in the order of the arguments: put it after those that check who asks.
+///
+/// # Cancel safety
+/// A client that goes away while it waits leaves nothing; one that goes away later takes the guard along, which releases.
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+/// use axum::{Router, extract::{FromRequestParts, Path}, http::request::Parts, routing::post};
+/// use distlock::{Locks, web::{LockKey, Locked}};
+///
+/// struct Account(u64);
+///
+/// impl<S: Send + Sync> FromRequestParts<S> for Account {
+///     type Rejection = axum::extract::rejection::PathRejection;
+///
+///     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Account, Self::Rejection> {
+///         let Path(number) = Path::from_request_parts(parts, state).await?;
+///         Ok(Account(number))
+///     }
+/// }
+///
+/// impl LockKey for Account {
+///     const WAIT: Duration = Duration::from_secs(2);
+///
+///     fn lock_name(&self) -> String {
+///         format!("account:{}", self.0)
+///     }
+/// }
+///
+/// async fn pay(Locked { key: Account(number), guard }: Locked<Account>) -> String {
+///     // lock outside, transaction inside
+///     # drop(guard);
+///     format!("paid from {number}")
+/// }
+///
+/// let app: Router = Router::new().route("/pay/{account}", post(pay)).with_state(Locks::memory());
+/// ```
+#[derive(Debug)]
+#[must_use = "dropping it releases the lock immediately"]
+pub struct Locked<K> {
+    /// What named the lock.
+    pub key: K,
+    /// The hold.
+    pub guard: Guard,
+}
+
+impl<S, K> FromRequestParts<S> for Locked<K>
+where
+    S: Send + Sync,
+    Locks: FromRef<S>,
+    K: LockKey + FromRequestParts<S> + Send,
+{
+    type Rejection = Refused<K::Rejection>;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
+        let key = K::from_request_parts(parts, state).await.map_err(|e| Refused(Why::Key(e)))?;
+        let mutex = Locks::from_ref(state).mutex(key.lock_name());
+        let request = mutex.try_lock().wait(K::WAIT);
+        let guard = match K::LEASE {
+            Some(lease) => request.lease(lease).await,
+            None => request.await,
+        };
+        match guard {
+            Ok(Some(guard)) => Ok(Locked { key, guard }),
+            Ok(None) => Err(Refused(Why::Lock(Answer::busy(K::BUSY, &mutex).await))),
+            Err(error) => Err(Refused(Why::Lock(Answer::failed(&error)))),
+        }
+    }
+}
+
+/// Why a handler with a [`Locked`] argument was not called.
+pub struct Refused<R>(Why<R>);
+
+enum Why<R> {
+    /// The key could not be made from the request.
+    Key(R),
+    Lock(Answer),
+}
+
+impl<R: IntoResponse> IntoResponse for Refused<R> {
+    fn into_response(self) -> Response {
+        match self.0 {
+            Why::Key(rejection) => rejection.into_response(),
+            Why::Lock(answer) => answer.response::<Body>(),
+        }
+    }
+}
+
+impl<R> fmt::Debug for Refused<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Why::Key(_) => f.write_str("Refused(the key's extractor)"),
+            Why::Lock(answer) => write!(f, "Refused({})", answer.status),
+        }
+    }
+}
