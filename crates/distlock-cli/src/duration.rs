@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use distlock::duration;
 
+/// See [`parse_interval`].
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(50);
+
 /// Reads `10s`, `500ms`, `1h30m`, `1.5m`; a number without a unit is in seconds.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     duration::parse(text.trim()).ok_or_else(|| duration::EXPECTED.to_owned())
@@ -16,6 +19,14 @@ pub(crate) fn parse_nonzero(text: &str) -> Result<Duration, String> {
             Err("it would end before it began; leave the option out for no limit".into())
         }
         duration => Ok(duration),
+    }
+}
+
+/// Like [`parse`], for how often a store is asked: not so often that asking is all it does.
+pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
+    match parse(text)? {
+        interval if interval < SHORTEST_INTERVAL => Err("use 50ms or more".into()),
+        interval => Ok(interval),
     }
 }
 

@@ -2,12 +2,12 @@
 
 use crate::duration;
 use crate::exit::{Exit, Failure};
-use crate::plan::Ls;
+use crate::plan::{Ls, Setup};
 use crate::print;
 use crate::view;
 
 pub(super) async fn ls(plan: Ls) -> Result<Exit, Failure> {
-    let stores = plan.store.connect(None).await?;
+    let stores = plan.store.connect(&Setup::default()).await?;
     let list = stores[0].list(&plan.names).await?;
     if plan.json {
         let list: Vec<_> =

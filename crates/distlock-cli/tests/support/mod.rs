@@ -53,6 +53,7 @@ impl Bench {
     pub(crate) fn distlock<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_distlock"));
         command.args(args).current_dir(&self.dir).env("DISTLOCK_URL", self.url());
+        command.env("DISTLOCK_AUDIT", self.path("audit.log")).env_remove("NO_COLOR");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
