@@ -3,6 +3,9 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+pub(crate) mod schema;
+pub(crate) mod terminal;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -108,7 +111,12 @@ impl Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        fs::remove_dir_all(&self.dir).unwrap();
+        // A lock that is being let go may come in between.
+        let gone = || fs::remove_dir_all(&self.dir).is_ok() || !self.dir.exists();
+        match std::thread::panicking() {
+            true => drop(gone()),
+            false => wait_until("an empty directory", gone),
+        }
     }
 }
 

@@ -87,7 +87,7 @@ async fn on_screen(
             key = keys.recv() => match key {
                 Some(Key::Quit) | None => return Ok(Exit::Done),
                 Some(Key::Scroll(step)) => screen.scroll(step),
-                Some(Key::Redraw) => {}
+                Some(Key::Redraw) => screen.clear().map_err(cannot)?,
             },
             _ = ticks.tick() => {}
             signal = signals.recv() => return Ok(Exit::Signal(signal.as_raw())),

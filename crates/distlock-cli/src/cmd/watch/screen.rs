@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
-use ratatui::layout::{Constraint, Layout};
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row as Cells, Table};
@@ -20,6 +20,9 @@ use crate::view;
 /// How many cells a bar has.
 const BAR: usize = 10;
 
+/// Name, kind, holder, how long it has held it, how many wait, the bar.
+const COLUMNS: usize = 6;
+
 /// Less than this share of its lease left, and a lock is about to be lost: watchdogs renew at two thirds.
 const LOW: f64 = 1.0 / 3.0;
 
@@ -27,7 +30,7 @@ const LOW: f64 = 1.0 / 3.0;
 pub(super) enum Key {
     Quit,
     Scroll(isize),
-    /// The terminal has another size.
+    /// The terminal has, or had for a moment, another size, and may have lost what stood there; or Ctrl-L.
     Redraw,
 }
 
@@ -53,6 +56,7 @@ fn key(event: &Event) -> Option<Key> {
     };
     Some(match key.code {
         KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Key::Quit,
+        KeyCode::Char('l') if key.modifiers.contains(KeyModifiers::CONTROL) => Key::Redraw,
         KeyCode::Char('q') | KeyCode::Esc => Key::Quit,
         KeyCode::Down | KeyCode::Char('j') => Key::Scroll(1),
         KeyCode::Up | KeyCode::Char('k') => Key::Scroll(-1),
@@ -88,9 +92,18 @@ impl Screen {
         self.above = self.above.saturating_add_signed(step);
     }
 
+    /// Has the next drawing draw everything.
+    pub(super) fn clear(&mut self) -> io::Result<()> {
+        // Not `clear`, which asks the terminal where its cursor is, and whose answer our keys would take.
+        let size = self.terminal.size()?;
+        self.terminal.resize(Rect::new(0, 0, size.width, size.height))
+    }
+
     pub(super) fn draw(&mut self, board: &Board) -> io::Result<()> {
         let look = Look { colours: self.colours };
-        let lines: Vec<Cells<'_>> = board.rows.iter().flat_map(|row| look.lines(row)).collect();
+        let lines: Vec<_> = board.rows.iter().flat_map(|row| look.lines(row)).collect();
+        let kind =
+            board.rows.iter().map(|row| row.kind.word().len()).max().unwrap_or(0).max(4) as u16;
         let above = &mut self.above;
         self.terminal.draw(|frame| {
             let parts = [Constraint::Length(3), Constraint::Min(1), Constraint::Length(1)];
@@ -100,7 +113,8 @@ impl Screen {
             *above = (*above).min(lines.len().saturating_sub(fitting));
             let below = lines.len().saturating_sub(*above + fitting);
             frame.render_widget(Paragraph::new(look.head(board)), head);
-            frame.render_widget(look.table(lines.into_iter().skip(*above).collect()), body);
+            let lines = lines.into_iter().skip(*above).take(fitting).collect();
+            frame.render_widget(look.table(lines, body.width, kind), body);
             frame.render_widget(Paragraph::new(look.foot(*above, below)), foot);
         })?;
         Ok(())
@@ -168,22 +182,33 @@ impl Look {
         Line::styled(format!("q quits, arrows scroll{more}"), self.colour(Color::DarkGray))
     }
 
-    fn table(self, lines: Vec<Cells<'_>>) -> Table<'_> {
+    fn table(self, lines: Vec<[Cell<'static>; COLUMNS]>, width: u16, kind: u16) -> Table<'static> {
+        let head = ["NAME", "KIND", "HOLDER", "HELD FOR", "WAITING", "TIME TO LIVE"];
         let widths = [
             Constraint::Fill(2),
-            Constraint::Length(16),
+            Constraint::Length(kind),
             Constraint::Fill(3),
             Constraint::Length(11),
             Constraint::Length(7),
             Constraint::Length(BAR as u16 + 12),
         ];
-        let head = Cells::new(["NAME", "KIND", "HOLDER", "HELD FOR", "WAITING", "TIME TO LIVE"]);
+        // Where there is little room, names come first.
+        let least = [0, 80, 50, 100, 60, 30];
+        let shown = |column: &usize| width >= least[*column];
+        let columns: Vec<usize> = (0..COLUMNS).filter(shown).collect();
         let style = Style::new().add_modifier(Modifier::BOLD);
-        Table::new(lines, widths).header(head.style(style)).column_spacing(1)
+        let head = Cells::new(columns.iter().map(|column| head[*column])).style(style);
+        let line = |line: [Cell<'static>; COLUMNS]| {
+            let cells = line.into_iter().enumerate();
+            Cells::new(cells.filter(|(column, _)| columns.contains(column)).map(|(_, cell)| cell))
+        };
+        let lines: Vec<Cells<'_>> = lines.into_iter().map(line).collect();
+        let widths: Vec<Constraint> = columns.iter().map(|column| widths[*column]).collect();
+        Table::new(lines, widths).header(head).column_spacing(1)
     }
 
     /// A lock: a line for what it is and whoever holds it, and one for each further holder.
-    fn lines(self, row: &Row) -> Vec<Cells<'static>> {
+    fn lines(self, row: &Row) -> Vec<[Cell<'static>; COLUMNS]> {
         let lock = &row.lock;
         let now = SystemTime::now();
         let mut holders: Vec<[Cell<'static>; 2]> = Vec::new();
@@ -201,7 +226,7 @@ impl Look {
         let mut first = Some((print::name(&lock.name), row.kind.word(), waiters, self.bar(row)));
         let line = |[holder, held]: [Cell<'static>; 2]| {
             let (name, kind, waiters, bar) = first.take().unwrap_or_default();
-            Cells::new([name.into(), kind.into(), holder, held, waiters.into(), Cell::from(bar)])
+            [name.into(), kind.into(), holder, held, waiters.into(), Cell::from(bar)]
         };
         holders.into_iter().map(line).collect()
     }
