@@ -38,6 +38,7 @@ pub struct Builder {
     durability: Durability,
     lazy: bool,
     service: Option<Arc<str>>,
+    slow_hold: Option<Duration>,
     env: Arc<dyn Env>,
     observer: Arc<dyn Observer>,
     store: Option<Arc<dyn Store>>,
@@ -56,6 +57,7 @@ impl Default for Builder {
             durability: Durability::Primary,
             lazy: false,
             service: None,
+            slow_hold: None,
             env: Arc::new(System),
             observer: Arc::new(Tracing),
             store: None,
@@ -159,6 +161,25 @@ impl Builder {
         self
     }
 
+    /// Warns of every hold that takes longer than this, once and while it is still held: [`Event::SlowHold`](crate::Event::SlowHold),
+    /// which [`Tracing`] logs with kind, name and [label](crate::Acquire::label). Renewed holds and leases alike.
+    ///
+    /// Off unless set, because what is long depends on the program: a payment is after a second, a leader after no time at all.
+    ///
+    /// ```
+    /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    /// # rt.block_on(async {
+    /// use std::time::Duration;
+    /// let builder = distlock::Locks::builder().url("memory:").slow_hold(Duration::from_secs(5));
+    /// let locks = builder.connect().await?;
+    /// # Ok::<(), distlock::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn slow_hold(mut self, after: Duration) -> Builder {
+        self.slow_hold = Some(after);
+        self
+    }
+
     /// Who is told what happens; [`Tracing`] unless set.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Builder {
         self.observer = observer;
@@ -217,11 +238,16 @@ impl Builder {
             return Err(Error::new(ErrorKind::Unsupported, text));
         }
         let spin = (self.wait_by == WaitBy::Spin).then(Backoff::default);
+        if self.slow_hold.is_some_and(|slow| slow.is_zero() || slow > config::LONGEST) {
+            let text = "a hold is slow after 1 ms to 10 years; leave slow_hold out for no warnings";
+            return Err(Error::new(ErrorKind::InvalidDuration, text));
+        }
         let tuning = Tuning {
             watchdog: self.watchdog,
             fair_patience: self.fair_patience,
             spin,
             service: self.service.clone(),
+            slow_hold: self.slow_hold,
         };
         let engine = Engine::new(store, self.env, self.observer, tuning);
         Ok(Locks::over(engine, Arc::from(self.prefix), Arc::from(place)))
@@ -262,6 +288,7 @@ impl Builder {
                     observer: self.observer.clone(),
                     reply_timeout: config::reply_timeout(self.watchdog),
                     durability: self.durability,
+                    holder_info: self.service.is_some(),
                 };
                 let (store, place) = RedisStore::open(url, surroundings, self.lazy).await?;
                 Ok((store, place))

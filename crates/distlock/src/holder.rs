@@ -98,6 +98,19 @@ impl HolderInfo {
         Some(HolderInfo { host, pid: pid?, service, label, acquired_at: at?, waited })
     }
 
+    /// When it got the lock, for people: `2026-01-31T09:30:00Z`.
+    ///
+    /// ```
+    /// let info = distlock::HolderInfo::from_text("pid=1&at=1769851800000").unwrap();
+    /// assert_eq!(info.since(), "2026-01-31T09:30:00Z");
+    /// ```
+    pub fn since(&self) -> String {
+        let secs = self.acquired_at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let (year, month, day) = date(secs / 86_400);
+        let (hour, minute, second) = (secs / 3600 % 24, secs / 60 % 60, secs % 60);
+        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    }
+
     /// How long it has held the lock at `now`: zero if its clock is ahead.
     pub fn held_for(&self, now: SystemTime) -> Duration {
         now.duration_since(self.acquired_at).unwrap_or_default()
@@ -115,6 +128,18 @@ impl fmt::Display for HolderInfo {
             None => Ok(()),
         }
     }
+}
+
+/// Year, month and day of so many days after 1970-01-01: Howard Hinnant's `civil_from_days`, in which years begin in March.
+fn date(days: u64) -> (u64, u64, u64) {
+    let days = days.saturating_add(719_468);
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (year + 400 * era + u64::from(month <= 2), month, day)
 }
 
 /// A text that can be shown on a terminal and in a log as it is: short, and without anything that moves the cursor, begins a
@@ -283,6 +308,19 @@ mod tests {
         );
         let newer = HolderInfo::from_text("pid=1&at=1&new=%zz&host=h").map(|info| info.host);
         assert_eq!(newer.as_deref(), Some("h"));
+    }
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        let days = [
+            (0, (1970, 1, 1)),
+            (59, (1970, 3, 1)),
+            (11_016, (2000, 2, 29)),
+            (20_454, (2026, 1, 1)),
+        ];
+        for (day, expected) in days {
+            assert_eq!(date(day), expected, "{day}");
+        }
     }
 
     #[test]

@@ -29,6 +29,11 @@ pub enum Event {
         /// From the acquisition to the release.
         held: Duration,
     },
+    /// It is held for longer than [`Builder::slow_hold`](crate::Builder::slow_hold) says, and is held on. Once for each hold.
+    SlowHold {
+        /// From the acquisition until now.
+        held: Duration,
+    },
     /// The watchdog renewed it.
     Renewed,
     /// A renewal got no answer; the lock is still held as far as anybody knows.
@@ -46,6 +51,8 @@ pub struct Subject<'a> {
     pub kind: Kind,
     /// Its full name.
     pub name: &'a str,
+    /// What the hold is for, if the event is about one and it [says so](crate::Acquire::label).
+    pub label: Option<&'a str>,
 }
 
 /// Gets every [`Event`]. Called from inside the engine: be quick, do not block.
@@ -87,6 +94,10 @@ impl Observer for Tracing {
         let (kind, name) = (lock.kind.as_str(), lock.name);
         match event {
             Event::Lost => tracing::warn!(target: "distlock", kind, name, "lock lost"),
+            Event::SlowHold { held } => {
+                let label = lock.label;
+                tracing::warn!(target: "distlock", kind, name, label, ?held, "held for long")
+            }
             Event::Suspect => {
                 tracing::warn!(target: "distlock", kind, name, "renewal got no answer; retrying")
             }

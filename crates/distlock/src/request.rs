@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::backoff::Backoff;
 use crate::config;
@@ -15,7 +15,7 @@ use crate::env::{BoxFuture, System};
 use crate::error::{Error, ErrorKind, Result};
 use crate::member::Member;
 use crate::owner::Owner;
-use crate::store::{Snapshot, What};
+use crate::store::{Holder, Snapshot, What};
 
 /// The lock must be had: not getting it in time is an error.
 #[derive(Debug)]
@@ -175,7 +175,7 @@ async fn too_late(engine: Arc<Engine>, name: Arc<str>, ask: Ask) -> Error {
         }
     };
     let holder = match seen {
-        Ok(seen) => in_the_way(ask.what, &seen),
+        Ok(seen) => in_the_way(ask.what, &seen, engine.env.wall()),
         Err(e) if e.is_retryable() => return e.about(ask.kind, &name),
         Err(_) => "who holds it may not be asked".to_owned(),
     };
@@ -184,12 +184,27 @@ async fn too_late(engine: Arc<Engine>, name: Arc<str>, ask: Ask) -> Error {
 }
 
 /// What kept a request waiting, for people.
-fn in_the_way(what: What, seen: &Snapshot) -> String {
+fn in_the_way(what: What, seen: &Snapshot, now: SystemTime) -> String {
+    // Of several, one that says who it is; all of them would be a long story.
+    let said = seen.holders.iter().find(|holder| holder.info.is_some());
+    let holder = said.or(seen.holders.first());
+    let more = match seen.holders.len() {
+        0 | 1 => String::new(),
+        several => format!(", and {} more", several - 1),
+    };
+    let who = |holder: &Holder| match &holder.info {
+        None => holder.owner.clone(),
+        Some(info) => {
+            let tenths = info.held_for(now).as_millis() / 100;
+            let held = Duration::from_millis(u64::try_from(tenths * 100).unwrap_or(u64::MAX));
+            format!("{} ({info}, for {held:?} since {})", holder.owner, info.since())
+        }
+    };
     let for_so_long = match seen.ttl {
         Some(ttl) => format!("for at most {ttl:?} more"),
         None => "until it gives them back".to_owned(),
     };
-    match (what, seen.count, seen.holders.first()) {
+    match (what, seen.count, holder) {
         (What::LatchOpen, Some(count), _) if count > 0 => format!("its count is {count}"),
         (What::LatchOpen, ..) => "open by now".to_owned(),
         (What::Permits { .. } | What::LeasedPermits { .. }, None, _) => {
@@ -197,11 +212,11 @@ fn in_the_way(what: What, seen: &Snapshot) -> String {
         }
         (What::Permits { count, .. } | What::LeasedPermits { count, .. }, Some(left), first) => {
             let out = first.map_or(String::new(), |first| {
-                format!("; {} has {} {for_so_long}", first.owner, first.depth)
+                format!("; {} has {} {for_so_long}{more}", who(first), first.depth)
             });
             format!("{count} wanted, {left} left{out}")
         }
-        (_, _, Some(first)) => format!("held by {} {for_so_long}", first.owner),
+        (_, _, Some(first)) => format!("held by {} {for_so_long}{more}", who(first)),
         (_, _, None) => "free by now".to_owned(),
     }
 }

@@ -10,7 +10,7 @@ use super::{Engine, release};
 use crate::config;
 use crate::env::Moment;
 use crate::holder::HolderInfo;
-use crate::observe::Event;
+use crate::observe::{Event, Subject};
 use crate::owner::Owner;
 use crate::store::{Claim, Kind, What};
 
@@ -32,6 +32,8 @@ pub(crate) struct Tenure {
     /// Where the watchdog keeps it.
     pub(super) slot: AtomicUsize,
     pub(super) since: Moment,
+    /// When it is worth a warning; [`Moment::NEVER`] if it is not, or has had one.
+    slow_at: AtomicU64,
     /// What it says of its holder.
     info: Option<Arc<HolderInfo>>,
 }
@@ -55,6 +57,8 @@ impl Tenure {
         life: Life,
     ) -> Arc<Tenure> {
         let Begun { kind, what, owner, lease, watched, info } = begun;
+        let since = engine.env.now();
+        let slow_at = engine.tuning.slow_hold.map_or(Moment::NEVER, |slow| since.after(slow));
         let tenure = Arc::new(Tenure {
             engine: engine.clone(),
             lane,
@@ -66,7 +70,8 @@ impl Tenure {
             lease,
             renew_at: AtomicU64::new(Moment::NEVER.as_nanos()),
             slot: AtomicUsize::new(usize::MAX),
-            since: engine.env.now(),
+            since,
+            slow_at: AtomicU64::new(slow_at.as_nanos()),
             info,
         });
         if watched {
@@ -91,6 +96,26 @@ impl Tenure {
 
     pub(super) fn renewal(&self) -> Moment {
         Moment::from_nanos(self.renew_at.load(Ordering::Acquire))
+    }
+
+    pub(super) fn slow_at(&self) -> Moment {
+        Moment::from_nanos(self.slow_at.load(Ordering::Acquire))
+    }
+
+    /// Warns that it is held for long, if it still is; once.
+    pub(super) fn warn(&self) {
+        let never = Moment::NEVER.as_nanos();
+        let now = self.engine.env.now();
+        if self.slow_at.swap(never, Ordering::AcqRel) != never && !self.vitals.is_over() {
+            self.observe(Event::SlowHold { held: now.since(self.since) });
+        }
+    }
+
+    /// Something happened to this hold.
+    pub(super) fn observe(&self, event: Event) {
+        let label = self.info.as_ref().and_then(|info| info.label.as_deref());
+        let subject = Subject { kind: self.kind, name: &self.lane.name, label };
+        self.engine.observer.observe(subject, event);
     }
 
     /// Renews it at another time, if the watchdog keeps it at all: a guard may have ended that meanwhile.
@@ -144,7 +169,7 @@ impl Tenure {
     /// A step got no answer.
     pub(super) fn doubt(&self) {
         if self.vitals.doubt() {
-            self.engine.observe(self.kind, &self.lane.name, Event::Suspect);
+            self.observe(Event::Suspect);
         }
     }
 
@@ -154,7 +179,7 @@ impl Tenure {
         if self.vitals.lose() {
             self.engine.watchdog.forget(self);
             // Observers first: whoever is woken by the loss finds it counted.
-            self.engine.observe(self.kind, &self.lane.name, Event::Lost);
+            self.observe(Event::Lost);
             self.vitals.call_out();
         }
         self.lane.vacate(self);
@@ -184,7 +209,7 @@ impl Tenure {
 
     pub(super) fn observe_release(&self) {
         let held = self.engine.env.now().since(self.since);
-        self.engine.observe(self.kind, &self.lane.name, Event::Released { held });
+        self.observe(Event::Released { held });
     }
 }
 

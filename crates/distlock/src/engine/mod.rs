@@ -93,6 +93,8 @@ pub(crate) struct Tuning {
     pub(crate) spin: Option<Backoff>,
     /// What the program calls itself, if holders say who they are.
     pub(crate) service: Option<Arc<str>>,
+    /// After how long a hold is worth a warning.
+    pub(crate) slow_hold: Option<Duration>,
 }
 
 impl Default for Tuning {
@@ -102,6 +104,7 @@ impl Default for Tuning {
             fair_patience: config::FAIR_PATIENCE,
             spin: None,
             service: None,
+            slow_hold: None,
         }
     }
 }
@@ -166,7 +169,7 @@ impl Engine {
     }
 
     fn observe(&self, kind: Kind, name: &str, event: Event) {
-        self.observer.observe(Subject { kind, name }, event);
+        self.observer.observe(Subject { kind, name, label: None }, event);
     }
 
     /// Whom a caller asks together with.

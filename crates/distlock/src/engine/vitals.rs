@@ -127,6 +127,11 @@ impl Vitals {
         self.end(RELEASED)
     }
 
+    /// Whether it is lost or released.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.phase.load(Ordering::Acquire), LOST | RELEASED)
+    }
+
     pub(super) fn is_released(&self) -> bool {
         self.phase.load(Ordering::Acquire) == RELEASED
     }

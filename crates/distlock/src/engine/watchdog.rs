@@ -81,6 +81,7 @@ impl Watchdog {
         let start = !slots.running;
         slots.running = true;
         let due = tenure.renewal().min(tenure.vitals.deadline().before(TIMER_SLACK));
+        let due = due.min(tenure.slow_at());
         let poke = due < slots.looks_at;
         drop(slots);
         if start {
@@ -113,8 +114,9 @@ impl Watchdog {
         self.poke.notify_one();
     }
 
-    /// Who is due, who is dead, and when to look again.
-    fn look(&self, due: &mut Vec<Arc<Tenure>>, dead: &mut Vec<Arc<Tenure>>) -> Option<Moment> {
+    /// Who is due, who is dead, who is held for long, and when to look again.
+    fn look(&self, found: &mut Found) -> Option<Moment> {
+        let Found { due, dead, slow } = found;
         let now = self.env.now();
         let mut slots = self.slots();
         if slots.closed {
@@ -129,6 +131,10 @@ impl Watchdog {
             if deadline <= now {
                 dead.push(tenure.clone());
                 continue;
+            }
+            match tenure.slow_at() {
+                at if at <= now => slow.push(tenure.clone()),
+                at => next = next.min(at),
             }
             let renewal = tenure.renewal();
             let together = tenure.lease / config::RENEWALS_PER_TIMEOUT / TOGETHER;
@@ -150,13 +156,25 @@ impl Watchdog {
     }
 }
 
+/// What a look around finds.
+#[derive(Default)]
+struct Found {
+    due: Vec<Arc<Tenure>>,
+    dead: Vec<Arc<Tenure>>,
+    slow: Vec<Arc<Tenure>>,
+}
+
 async fn watch(dog: Arc<Watchdog>) {
     loop {
         let poked = dog.poke.notified();
-        let (mut due, mut dead) = (Vec::new(), Vec::new());
-        let Some(next) = dog.look(&mut due, &mut dead) else { return };
-        for tenure in dead.drain(..) {
+        let mut found = Found::default();
+        let Some(next) = dog.look(&mut found) else { return };
+        let Found { mut due, dead, slow } = found;
+        for tenure in dead {
             tenure.lose();
+        }
+        for tenure in slow {
+            tenure.warn();
         }
         // Those whose server is gone are answered late, and must not keep the others waiting.
         due.sort_by_cached_key(|tenure| dog.store.share(&tenure.lane.name));
@@ -209,7 +227,7 @@ impl Renewal {
                 let (owner, until) = (tenure.owner, sent.after(self.claim.lease));
                 tenure.lane.state().confirm(owner, owner, self.claim.depth, until);
                 tenure.accept(sent, self.claim.lease);
-                tenure.engine.observe(tenure.kind, &tenure.lane.name, Event::Renewed);
+                tenure.observe(Event::Renewed);
             }
             Ok(false) => tenure.lose(),
             Err(_) => tenure.doubt(),

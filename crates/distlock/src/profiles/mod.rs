@@ -49,8 +49,9 @@ const DEFAULT: &str = "default";
 /// | `fair_patience` | `300s` | as Redisson: waiters of both share a queue, so their places should last alike |
 /// | `wait_by` | `"notify"` | `"spin"` polls instead, where Pub/Sub is forbidden, see [`Builder::wait_by`] |
 /// | `acks` | none | how many replicas must have an acquisition before it counts, see [`Durability`](crate::Durability) |
-/// | `holder_info` | off | what the program calls itself; holders then say who they are, at the cost of a write, see [`Builder::holder_info`] |
 /// | `lazy` | `false` | a wrong address should be found when the program starts; `true` lets the server come later |
+/// | `holder_info` | off | what the program calls itself; holders then say who they are, at the cost of a write, see [`Builder::holder_info`] |
+/// | `slow_hold` | off | warns of holds that take longer; what is long depends on the program, see [`Builder::slow_hold`] |
 ///
 /// Durations are `500ms`, `10s`, `1h30m`.
 ///

@@ -11,8 +11,17 @@ use crate::duration;
 use crate::error::Result;
 
 /// Every key, in the order of the documentation.
-pub(super) const KEYS: [&str; 8] =
-    ["url", "prefix", "watchdog", "fair_patience", "wait_by", "acks", "lazy", "holder_info"];
+pub(super) const KEYS: [&str; 9] = [
+    "url",
+    "prefix",
+    "watchdog",
+    "fair_patience",
+    "wait_by",
+    "acks",
+    "lazy",
+    "holder_info",
+    "slow_hold",
+];
 
 /// One profile. What is `None` has the builder's default.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -25,6 +34,7 @@ pub(super) struct Settings {
     acks: Option<u32>,
     lazy: Option<bool>,
     holder_info: Option<String>,
+    slow_hold: Option<Duration>,
 }
 
 impl Settings {
@@ -55,6 +65,7 @@ impl Settings {
                 });
             }
             "holder_info" => self.holder_info = Some(value.to_owned()),
+            "slow_hold" => self.slow_hold = Some(time(value)?),
             _ => return Err(format!("no such key: there are {}", KEYS.join(", "))),
         }
         Ok(())
@@ -110,6 +121,9 @@ impl Settings {
         }
         if let Some(service) = &self.holder_info {
             builder = builder.holder_info(service);
+        }
+        if let Some(after) = self.slow_hold {
+            builder = builder.slow_hold(after);
         }
         Ok(builder)
     }

@@ -72,7 +72,13 @@ fn agreed(name: &str, seen: &[&Snapshot], majority: usize) -> Snapshot {
         depths.sort_by_key(|depth| std::cmp::Reverse(*depth));
         ttls.sort_by_key(|ttl| std::cmp::Reverse(*ttl));
         if let (Some(depth), Some(ttl)) = (depths.get(majority - 1), ttls.get(majority - 1)) {
-            return Snapshot::held(name, vec![Holder::new(owner, *depth)], *ttl);
+            // Each has what the holder said there; any is as good as the other.
+            let mut all = seen.iter().flat_map(|seen| &seen.holders);
+            let said = all.find(|holder| holder.owner == owner && holder.info.is_some());
+            let holder = Holder::new(owner, *depth);
+            let holder = holder.with_info(said.and_then(|holder| holder.info.clone()));
+            let waiters = seen.iter().filter_map(|seen| seen.waiters).max();
+            return Snapshot::held(name, vec![holder], *ttl).with_waiters(waiters);
         }
     }
     Snapshot::free(name)

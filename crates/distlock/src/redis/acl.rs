@@ -9,13 +9,15 @@ mod tests;
 #[cfg(test)]
 use missing::commands_in;
 pub(crate) use missing::{all_commands, missing};
-pub(crate) use needs::{NEEDS, Needs};
+pub(crate) use needs::{NEEDS, Needs, holders_key};
 
 use std::fmt;
 
 use crate::store::Kind;
 
 const LISTING: &[&str] = &["hexists", "hgetall", "hlen", "pttl", "scan"];
+/// What keeping and reading what holders say takes, beside the lock itself.
+const HOLDERS: &[&str] = &["del", "hdel", "hmget", "hset", "pexpire", "pttl", "pubsub|numsub"];
 const CLUSTER: &[&str] = &["asking", "cluster|info", "cluster|slots"];
 const SENTINELS: &[&str] = &[
     "sentinel|get-master-addr-by-name",
@@ -76,6 +78,7 @@ pub struct Acl {
     prefix: String,
     kinds: Vec<Kind>,
     channels: Channels,
+    holder_info: bool,
     more: Vec<&'static str>,
 }
 
@@ -84,7 +87,8 @@ impl Acl {
     /// rules have none.
     pub fn new(prefix: impl Into<String>) -> Acl {
         let kinds = NEEDS.iter().map(|needs| needs.kind).collect();
-        Acl { prefix: prefix.into(), kinds, channels: Channels::Classic, more: Vec::new() }
+        let (channels, more) = (Channels::Classic, Vec::new());
+        Acl { prefix: prefix.into(), kinds, channels, holder_info: false, more }
     }
 
     /// For sentinels: what it takes to ask them who is the primary. Servers have users of their own.
@@ -123,6 +127,18 @@ impl Acl {
         self.and(&["wait"])
     }
 
+    /// With [`Builder::holder_info`](crate::Builder::holder_info), and for reading what others say with it; also for counting who
+    /// waits.
+    ///
+    /// ```
+    /// let acl = distlock::doctor::Acl::new("app:").holder_info();
+    /// assert!(acl.rules().contains(&"~{app:*}:distlock_holders".to_owned()));
+    /// ```
+    pub fn holder_info(mut self) -> Acl {
+        self.holder_info = true;
+        self
+    }
+
     /// In a database other than 0.
     pub fn database(self) -> Acl {
         self.and(&["select"])
@@ -152,6 +168,10 @@ impl Acl {
             keys.extend(needs.key_patterns(&self.prefix));
             channels.extend(needs.channel_patterns(&self.prefix));
         }
+        if self.holder_info {
+            commands.extend(holders_take(self.channels));
+            keys.extend(needs::holders_patterns(&self.prefix));
+        }
         let commands = commands.into_iter().map(|command| format!("+{command}")).collect();
         let mut rules = sorted(commands);
         rules.extend(sorted(keys).into_iter().map(|key| format!("~{key}")));
@@ -176,6 +196,18 @@ impl fmt::Display for Acl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.rules().join(" "))
     }
+}
+
+/// The commands for what holders say of themselves.
+fn holders_take(channels: Channels) -> impl Iterator<Item = &'static str> {
+    HOLDERS.iter().flat_map(move |command| channels.of(command))
+}
+
+/// All rules for that.
+pub(crate) fn holders_rules(prefix: &str, channels: Channels) -> Vec<String> {
+    let commands = holders_take(channels).map(|command| format!("+{command}"));
+    let keys = needs::holders_patterns(prefix).into_iter().map(|key| format!("~{key}"));
+    commands.chain(keys).collect()
 }
 
 /// In order, without those that others cover; a server refuses a pattern after `*`.

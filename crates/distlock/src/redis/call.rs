@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use redis::Arg;
 use redis::{Cmd, ServerErrorKind, ToRedisArgs, Value};
 
+use super::holders;
 use super::link::{Line, Links};
 use super::pubsub::Way;
 use super::refusal;
@@ -17,11 +18,14 @@ pub(crate) struct Script {
     sha: OnceLock<String>,
     /// The same for servers where releases are called out otherwise.
     variants: [OnceLock<Option<&'static Script>>; 2],
+    /// The same, with what holders say of themselves kept beside it.
+    noted: OnceLock<&'static Script>,
 }
 
 impl Script {
     pub(crate) const fn new(code: &'static str) -> Script {
-        Script { code, sha: OnceLock::new(), variants: [OnceLock::new(), OnceLock::new()] }
+        let variants = [OnceLock::new(), OnceLock::new()];
+        Script { code, sha: OnceLock::new(), variants, noted: OnceLock::new() }
     }
 
     fn sha(&self) -> &str {
@@ -35,13 +39,16 @@ impl Script {
             Way::Sharded => 0,
             Way::Both => 1,
         };
-        let make = || {
-            let code = way.script(self.code)?;
-            // As long-lived as the script it is made from, and made once.
-            let script = Script::new(Box::leak(code.into_boxed_str()));
-            Some(&*Box::leak(Box::new(script)))
-        };
-        *self.variants[at].get_or_init(make)
+        *self.variants[at].get_or_init(|| way.script(self.code).map(Script::made))
+    }
+
+    /// As long-lived as the script it is made from, and made once.
+    fn made(code: String) -> &'static Script {
+        Box::leak(Box::new(Script::new(Box::leak(code.into_boxed_str()))))
+    }
+
+    fn noted(&'static self) -> &'static Script {
+        self.noted.get_or_init(|| Script::made(holders::around(self.code)))
     }
 }
 
@@ -83,18 +90,33 @@ impl Call {
     /// The same call, with releases called out this way. A copy if that is not the classic one: those who build calls need
     /// not know, and on a single server it costs nothing.
     pub(crate) fn in_way(self, way: Way) -> Call {
-        let Some(script) = self.script.variant(way) else { return self };
-        let args = || self.command.args_iter().skip(2);
-        let bytes: usize =
-            args().map(|arg| if let Arg::Simple(arg) = arg { arg.len() } else { 0 }).sum();
-        let sha = script.sha();
-        let mut command = Cmd::with_capacity(2 + args().count(), 7 + sha.len() + bytes);
-        command.arg("EVALSHA").arg(sha);
-        for arg in args() {
-            if let Arg::Simple(arg) = arg {
-                command.arg(arg);
-            }
+        match self.script.variant(way) {
+            Some(script) => self.copied(script, &[], &[]),
+            None => self,
         }
+    }
+
+    /// The same call inside the script that keeps what holders say, with more keys behind its keys and more arguments behind its
+    /// arguments.
+    pub(crate) fn inside_another(self, keys: &[String], args: &[String]) -> Call {
+        let script = self.script.noted();
+        self.copied(script, keys, args)
+    }
+
+    fn copied(self, script: &'static Script, more_keys: &[String], more_args: &[String]) -> Call {
+        let simple = |arg| if let Arg::Simple(arg) = arg { Some(arg) } else { None };
+        let all: Vec<&[u8]> = self.command.args_iter().skip(2).filter_map(simple).collect();
+        let Some((count, rest)) = all.split_first() else { return self };
+        let count: usize =
+            std::str::from_utf8(count).ok().and_then(|count| count.parse().ok()).unwrap_or(0);
+        let (keys, args) = rest.split_at(count.min(rest.len()));
+        let bytes: usize = rest.iter().map(|arg| arg.len()).sum::<usize>()
+            + more_keys.iter().chain(more_args).map(String::len).sum::<usize>();
+        let sha = script.sha();
+        let many = 3 + rest.len() + more_keys.len() + more_args.len();
+        let mut command = Cmd::with_capacity(many, 7 + sha.len() + 4 + bytes);
+        command.arg("EVALSHA").arg(sha).arg(count + more_keys.len());
+        command.arg(keys).arg(more_keys).arg(args).arg(more_args);
         Call { script, command, acknowledged: self.acknowledged }
     }
 

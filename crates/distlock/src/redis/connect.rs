@@ -134,6 +134,7 @@ pub(crate) struct Dial {
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) reply_timeout: Duration,
     pub(crate) durability: Durability,
+    pub(crate) holder_info: bool,
 }
 
 impl Dial {
@@ -209,7 +210,8 @@ impl Dial {
 
     /// Tells the observer that a connection was made again.
     pub(crate) fn reconnected(&self) {
-        self.observer.observe(Subject { kind: Kind::Mutex, name: "" }, Event::Reconnected);
+        self.observer
+            .observe(Subject { kind: Kind::Mutex, name: "", label: None }, Event::Reconnected);
     }
 
     /// The error for a connection that could not be made in time.

@@ -108,8 +108,8 @@ where
         let reply = refusal::checked(links.line().await?.send(&scan).await?)?;
         let (next, keys) = page(reply)?;
         // SCAN may name a key more than once.
-        let fresh: Vec<Arc<str>> =
-            keys.into_iter().filter(|key| seen.insert(key.clone())).collect();
+        let fresh = keys.into_iter().filter(|key| !wire::is_holders(key));
+        let fresh: Vec<Arc<str>> = fresh.filter(|key| seen.insert(key.clone())).collect();
         locks.extend(look(fresh).await?);
         if next == b"0" {
             return Ok(locks);

@@ -11,6 +11,7 @@ mod durable;
 mod exclusive;
 mod fair;
 mod fenced;
+mod holders;
 mod latch;
 mod leased;
 mod link;
@@ -59,6 +60,16 @@ use crate::store::{
 pub(crate) struct RedisStore {
     topology: Topology,
     durability: Durability,
+    extras: Extras,
+}
+
+/// What is around locks.
+struct Extras {
+    /// Whether holders of this program say who they are.
+    holder_info: bool,
+    env: Arc<dyn Env>,
+    /// How long one waits for what is nice to know.
+    patience: Duration,
 }
 
 /// What a store needs of its surroundings.
@@ -69,12 +80,20 @@ pub(crate) struct Surroundings {
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) reply_timeout: Duration,
     pub(crate) durability: Durability,
+    pub(crate) holder_info: bool,
 }
 
 impl Surroundings {
     fn dial(self, target: Target) -> Dial {
-        let Surroundings { env, connector, observer, reply_timeout, durability } = self;
-        Dial { target, connector, env, observer, reply_timeout, durability }
+        let Surroundings { env, connector, observer, reply_timeout, durability, holder_info } =
+            self;
+        Dial { target, connector, env, observer, reply_timeout, durability, holder_info }
+    }
+
+    fn extras(&self) -> Extras {
+        // Whoever asks has had an answer already, and must not lose it for want of this one.
+        let patience = self.reply_timeout / 2;
+        Extras { holder_info: self.holder_info, env: self.env.clone(), patience }
     }
 }
 
@@ -104,12 +123,12 @@ impl RedisStore {
         surroundings: Surroundings,
         lazy: bool,
     ) -> Result<Arc<RedisStore>> {
-        let durability = surroundings.durability;
+        let (durability, extras) = (surroundings.durability, surroundings.extras());
         let node = Node::single(surroundings.dial(target));
         if !lazy {
             node.links.warm_up(config::COMMAND_TIMEOUT).await?;
         }
-        RedisStore::over(Topology::Single(Box::new(node)), durability, lazy).await
+        RedisStore::over(Topology::Single(Box::new(node)), durability, extras, lazy).await
     }
 
     async fn connect_fleet(
@@ -117,24 +136,25 @@ impl RedisStore {
         surroundings: Surroundings,
         lazy: bool,
     ) -> Result<Arc<RedisStore>> {
-        let durability = surroundings.durability;
+        let (durability, extras) = (surroundings.durability, surroundings.extras());
         let dial = surroundings.dial(source.any());
         let fleet = topology::Fleet::new(source, dial);
         if !lazy {
             fleet.ready().await?;
         }
-        RedisStore::over(Topology::Fleet(fleet), durability, lazy).await
+        RedisStore::over(Topology::Fleet(fleet), durability, extras, lazy).await
     }
 
     async fn over(
         topology: Topology,
         durability: Durability,
+        extras: Extras,
         lazy: bool,
     ) -> Result<Arc<RedisStore>> {
         if !lazy && durability != Durability::Primary {
             topology.probe_acks().await?;
         }
-        Ok(Arc::new(RedisStore { topology, durability }))
+        Ok(Arc::new(RedisStore { topology, durability, extras }))
     }
 
     /// A step that takes a hold: where acquisitions must be acknowledged, this one must.
@@ -191,6 +211,7 @@ impl Store for RedisStore {
                 What::LeasedPermits { .. } => (leased::acquire(claim), leased::acquired),
                 What::LatchOpen => (latch::acquire(claim), latch::acquired),
             };
+            let call = holders::taking(call, claim);
             // What passes on in this process is not acknowledged anew, see `pass_on` of the engine; an open latch is nobody's.
             let call = match claim.heir_of.is_none() && claim.what != What::LatchOpen {
                 true => self.taking(call),
@@ -212,6 +233,7 @@ impl Store for RedisStore {
                 What::LeasedPermits { .. } => leased::release(claim),
                 What::LatchOpen => return Ok(Released::NotHeld),
             };
+            let call = holders::leaving(call, claim);
             exclusive::released(self.run(claim.what, &claim.name, call).await?)
         })
     }
@@ -227,6 +249,7 @@ impl Store for RedisStore {
                 What::Write { .. } => rw::give_up_write(claim),
                 _ => return self.release(claim).await.map(drop),
             };
+            let call = holders::leaving(call, claim);
             self.run(claim.what, &claim.name, call).await.map(drop)
         })
     }
@@ -236,7 +259,7 @@ impl Store for RedisStore {
             let call = multi::acquire(claims).filter(|_| self.topology.together(claims));
             match (call, claims.first()) {
                 (Some(call), Some(first)) => {
-                    let call = self.taking(call);
+                    let call = self.taking(holders::taking_all(call, claims));
                     let reply = self.run(first.what, &first.name, call).await?;
                     multi::acquired(claims, reply)
                 }
@@ -266,7 +289,8 @@ impl Store for RedisStore {
     fn inspect<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
         Box::pin(async move {
             let (call, decode) = reading(what, name);
-            decode(name, self.run(what, name, call).await?)
+            let seen = decode(name, self.run(what, name, call).await?)?;
+            Ok(self.with_surroundings(what, seen).await)
         })
     }
 
@@ -283,12 +307,16 @@ impl Store for RedisStore {
                 What::LeasedPermits { .. } => leased::force(name),
                 What::LatchOpen => latch::force(name),
             };
+            let call =
+                if self.extras.holder_info { holders::forcing(call, what, name) } else { call };
             decode(name, self.run(what, name, call).await?)
         })
     }
 
     fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<Snapshot>>> {
-        Box::pin(self.topology.list(prefix))
+        Box::pin(
+            async move { Ok(self.with_all_surroundings(self.topology.list(prefix).await?).await) },
+        )
     }
 
     fn examine<'a>(&'a self, what: &'a Examine) -> BoxFuture<'a, Vec<Finding>> {

@@ -1,15 +1,15 @@
 //! Renewing many holds at once.
 
 use super::call::Call;
-use super::{RedisStore, exclusive, latch, leased, permits, refusal, rw, simple};
+use super::{RedisStore, exclusive, holders, latch, leased, permits, refusal, rw, simple};
 use crate::config;
 use crate::env::BoxFuture;
 use crate::error::Result;
 use crate::store::{Claim, What};
 use crate::together::join_all;
 
-/// A renewal script, the slot it is for, and the claims, by index, that it renews.
-type Renewal = (fn(&[&Claim]) -> Call, u16, Vec<usize>);
+/// A renewal script, the slot it is for and whether holders say who they are, and the claims, by index, that it renews.
+type Renewal = (fn(&[&Claim]) -> Call, (u16, bool), Vec<usize>);
 
 /// Which script renews a claim.
 fn renewal(what: What) -> fn(&[&Claim]) -> Call {
@@ -29,15 +29,17 @@ impl RedisStore {
     pub(super) async fn renew_all(&self, claims: &[Claim]) -> Vec<Result<bool>> {
         let mut batches: Vec<Renewal> = Vec::new();
         for (index, claim) in claims.iter().enumerate() {
-            let (script, slot) = (renewal(claim.what), self.topology.slot(&claim.name));
+            let slot = self.topology.slot(&claim.name);
+            // Those who say who they are have another script.
+            let (script, share) = (renewal(claim.what), (slot, claim.info.is_some()));
             let open = batches.iter_mut().rev().find(|(other, at, members)| {
-                *at == slot
+                *at == share
                     && std::ptr::fn_addr_eq(*other, script)
                     && members.len() < config::RENEWAL_BATCH
             });
             match open {
                 Some((.., members)) => members.push(index),
-                None => batches.push((script, slot, vec![index])),
+                None => batches.push((script, share, vec![index])),
             }
         }
         let calls = batches.iter().map(|(script, _, members)| {
@@ -62,7 +64,8 @@ impl RedisStore {
         members: Vec<&Claim>,
     ) -> Vec<Result<bool>> {
         let Some(first) = members.first() else { return Vec::new() };
-        let reply = self.run(first.what, &first.name, script(&members)).await;
+        let call = holders::renewing(script(&members), &members);
+        let reply = self.run(first.what, &first.name, call).await;
         if members.len() == 1 || !matches!(&reply, Err(e) if refusal::is_apart(e)) {
             return exclusive::renewed(reply, members.len());
         }
@@ -70,7 +73,8 @@ impl RedisStore {
         // its own.
         let singles = members.iter().map(|claim| {
             let single: BoxFuture<'_, Vec<Result<bool>>> = Box::pin(async move {
-                let reply = self.run(claim.what, &claim.name, script(&[claim])).await;
+                let call = holders::renewing(script(&[claim]), &[claim]);
+                let reply = self.run(claim.what, &claim.name, call).await;
                 exclusive::renewed(reply, 1)
             });
             single

@@ -19,6 +19,7 @@
 //! | latch: the count | `L` | `x{t}y` |
 //! | latch: channel (without the test for a brace) | `redisson_countdownlatch__channel__{L}` | `redisson_countdownlatch__channel__{x{t}y}` |
 //! | latch: the answer to a count-down, until it has arrived; ours alone | `{L}:distlock_counted:owner` | `x{t}y:distlock_counted:owner` |
+//! | what holders say of themselves, a hash `{owner: text}` (`owner:write` of a writer, the 24 digits that the ids of one acquisition of leased permits begin with); ours alone | `{L}:distlock_holders` | `x{t}y:distlock_holders` |
 //! | a fence's highest token; ours alone | `distlock_fence:{L}` | `distlock_fence:x{t}y` |
 //!
 //! An owner is `uuid:n` in ASCII, a depth a decimal integer of at least 1, a time to live is in milliseconds.
@@ -94,6 +95,18 @@ pub(crate) fn latch_channel(name: &str) -> String {
 pub(crate) fn counted(name: &str, request: impl fmt::Display) -> String {
     format!("{}:{request}", Suffixed { name, suffix: "distlock_counted" })
 }
+
+/// What the holders of the lock `name` say of themselves.
+pub(crate) fn holders(name: &str) -> Suffixed<'_> {
+    Suffixed { name, suffix: HOLDERS }
+}
+
+/// Whether a key is one that holds no lock but what holders say.
+pub(crate) fn is_holders(key: &str) -> bool {
+    key.strip_suffix(HOLDERS).is_some_and(|name| name.ends_with(':'))
+}
+
+const HOLDERS: &str = "distlock_holders";
 
 /// The highest token that the fence `name` has seen.
 pub(crate) fn fence(name: &str) -> Prefixed<'_> {
@@ -197,6 +210,8 @@ mod tests {
         assert_eq!(timeouts("x{t}y").to_string(), "redisson_lock_timeout:x{t}y");
         assert_eq!(token("L").to_string(), "redisson_lock_token:{L}");
         assert_eq!(rw_channel("L").to_string(), "redisson_rwlock:{L}");
+        assert_eq!(holders("L").to_string(), "{L}:distlock_holders");
+        assert!(is_holders("x{t}y:distlock_holders") && !is_holders("L"));
         assert_eq!(read_holds("L").to_string(), "{L}:");
         assert_eq!(read_holds("x{t}y").to_string(), "x{t}y:");
         assert_eq!(permits_channel("L").to_string(), "redisson_sc:{L}");

@@ -19,6 +19,10 @@ pub(crate) fn missing(text: &str, script: Option<&str>) -> String {
         return "an &channel for the lock's name".to_owned();
     }
     if text.contains(" key") {
+        if script.is_some_and(|script| script.contains("distlock_holders")) {
+            return "a ~key for the lock's name, or for what Builder::holder_info keeps beside it"
+                .to_owned();
+        }
         return "a ~key for the lock's name".to_owned();
     }
     let named = text.split_once("to run the '").and_then(|(_, rest)| rest.split_once('\''));

@@ -208,6 +208,16 @@ fn patterns(derive: Derive, prefix: &str) -> Vec<String> {
     forms.map(form).collect()
 }
 
+/// Where the holders of one lock say who they are.
+pub(crate) fn holders_key(lock: &str) -> String {
+    wire::holders(lock).to_string()
+}
+
+/// Where holders of locks with this prefix say who they are.
+pub(super) fn holders_patterns(prefix: &str) -> Vec<String> {
+    patterns(|name| wire::holders(name).to_string(), prefix)
+}
+
 /// Names that start with `prefix`.
 fn pattern(prefix: &str) -> String {
     wire::starting_with(prefix).replace(|c: char| c.is_whitespace() || c == '\0', "?")

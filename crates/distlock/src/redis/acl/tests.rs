@@ -17,7 +17,7 @@ fn scripts() -> Vec<String> {
 
 #[test]
 fn the_table_has_what_scripts_call_and_nothing_else() {
-    let base = ["list", "pubsub_both"];
+    let base = ["holders_read", "holders_step", "list", "pubsub_both"];
     for script in scripts().iter().filter(|script| !base.contains(&script.as_str())) {
         let rows: Vec<_> =
             NEEDS.iter().filter(|row| row.scripts.split(' ').any(|s| s == script)).collect();
@@ -40,6 +40,9 @@ fn the_table_has_what_scripts_call_and_nothing_else() {
     }
     let listing: Vec<String> = calls("list").into_iter().chain(["scan".to_owned()]).collect();
     assert_eq!(listing, LISTING);
+    let holders: BTreeSet<String> =
+        ["holders_read", "holders_step"].into_iter().flat_map(calls).collect();
+    assert_eq!(holders.into_iter().collect::<Vec<_>>(), HOLDERS);
 }
 
 /// The parser above, and with it the table, would miss a command that is called in any other way.

@@ -8,7 +8,7 @@ use super::chart::{Chart, LACKS, Refused, Told, Unknown};
 use super::visit::{Line, text, why};
 use crate::doctor::{Examine, Finding, Level};
 use crate::durability::Durability;
-use crate::redis::acl::{Channels, NEEDS, Needs};
+use crate::redis::acl::{self, Channels, NEEDS, Needs};
 use crate::redis::pubsub::Way;
 use crate::redis::refusal;
 
@@ -58,7 +58,10 @@ pub(super) async fn tried(
     };
     for _ in 0..NAMES {
         let lock = unused(what, chart);
-        let (keys, channels) = names(what, &lock);
+        let (mut keys, channels) = names(what, &lock);
+        if chart.somebody.dial.holder_info {
+            keys.push(acl::holders_key(&lock));
+        }
         let mut call = command(&["EVALSHA", &sha, "1", &lock, word(way)]);
         call.arg(keys.len()).arg(&keys).arg(&channels);
         match line.try_it(&call).await? {
@@ -130,6 +133,10 @@ fn said(name: &str, way: Way) -> Vec<String> {
 
 /// The rule that is missing: a pattern where a name was refused.
 fn general(name: &str, lock: &str, what: &Examine) -> String {
+    if name == acl::holders_key(lock) {
+        let rules = acl::holders_rules(&what.prefix, Channels::Classic);
+        return rules.into_iter().find(|rule| rule.starts_with('~')).unwrap_or_default();
+    }
     for needs in &NEEDS {
         if let Some(rule) = needs.rule(name, lock, &what.prefix) {
             return rule;
@@ -170,6 +177,14 @@ pub(super) fn acl(chart: &Chart, what: &Examine) -> Vec<Finding> {
         match lacks.iter_mut().find(|(other, _)| *other == missing) {
             Some((_, kinds)) => kinds.push(needs.kind.as_str()),
             None => lacks.push((missing, vec![needs.kind.as_str()])),
+        }
+    }
+    if chart.somebody.dial.holder_info {
+        let rules = acl::holders_rules(&what.prefix, channels);
+        let missing: Vec<&str> =
+            rules.iter().filter_map(|rule| names.get(rule)).map(String::as_str).collect();
+        if !missing.is_empty() {
+            lacks.push((missing.join(" "), vec!["holder_info"]));
         }
     }
     if lacks.is_empty() {

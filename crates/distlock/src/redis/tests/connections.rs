@@ -80,6 +80,7 @@ async fn a_server_that_repeats_the_password_does_not_get_it_into_an_error() {
         observer: Arc::new(Tracing),
         reply_timeout: Duration::from_secs(1),
         durability: Durability::Primary,
+        holder_info: false,
     };
     let error = RedisStore::connect(target, surroundings, false).await.unwrap_err();
     assert!(!error.is_retryable());

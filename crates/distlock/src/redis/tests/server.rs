@@ -111,6 +111,7 @@ pub(super) async fn connect_observed(url: &str, seen: Arc<Reconnects>) -> Result
         observer: seen,
         reply_timeout: Duration::from_secs(1),
         durability: Durability::Primary,
+        holder_info: false,
     };
     RedisStore::connect(target, surroundings, false).await
 }
