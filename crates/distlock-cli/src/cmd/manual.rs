@@ -17,16 +17,21 @@ pub(super) fn completions(shell: Shell) -> Exit {
     Exit::Done
 }
 
+/// The command of the manual: `help` is no page of it.
+fn whole() -> clap::Command {
+    Args::command().disable_help_subcommand(true)
+}
+
 pub(super) fn man(dir: Option<PathBuf>) -> Result<Exit, Failure> {
     let cannot = |cause| Failure::System("write the manual", cause);
     match dir {
         Some(dir) => {
             fs::create_dir_all(&dir).map_err(cannot)?;
-            clap_mangen::generate_to(Args::command(), &dir).map_err(cannot)?;
+            clap_mangen::generate_to(whole(), &dir).map_err(cannot)?;
         }
         None => {
             let mut page = Vec::new();
-            clap_mangen::Man::new(Args::command()).render(&mut page).map_err(cannot)?;
+            clap_mangen::Man::new(whole()).render(&mut page).map_err(cannot)?;
             print::out(&String::from_utf8_lossy(&page));
         }
     }
