@@ -4,17 +4,23 @@ mod support;
 
 use std::fs;
 use std::process::{Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use distlock_testkit::{Flavor, Proxy, Server};
-use support::{Bench, await_exit, code, is_alive, output, pid_in, wait_until};
+use support::{Bench, await_exit, await_handlers, code, is_alive, output, pid_in, wait_until};
 
 /// Notes when it works, and when it is asked to end; does not end.
 const BEATS: &str =
     "trap 'echo > asked' TERM; echo $$ > pid; while :; do date +%s%3N >> beats; sleep 0.01; done";
 
-/// Until when the key lives, while this owner has it.
-const EXPIRY: &str = "if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end
-    return redis.call('PEXPIRETIME', KEYS[1])";
+/// Until when the key lives, in milliseconds of the calendar; 0 if this owner does not have it.
+fn expiry(server: &Server, name: &str, owner: &str) -> u64 {
+    let script = "if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end
+        return redis.call('PEXPIRETIME', KEYS[1])";
+    let seen = server.try_cli_blocking(&["EVAL", script, "1", name, owner]).unwrap();
+    let seen = format!("{seen:?}");
+    number(&seen.chars().filter(char::is_ascii_digit).collect::<String>())
+}
 
 /// When the command was last at work, in milliseconds of the calendar.
 fn last_beat(bench: &Bench) -> u64 {
@@ -41,35 +47,41 @@ fn a_holder_that_is_cut_off_stops_its_command_before_the_key_expires() {
         proxy.blackhole(true);
         let mut next = bench.run(&["--wait", "20s"], &name, "date +%s%3N > next").spawn().unwrap();
         // What was under way may still arrive: the latest expiry of this owner's key counts.
-        let mut expiry = 0;
+        let mut latest = 0;
         wait_until("the end of the command", || {
-            let ask = ["EVAL", EXPIRY, "1", &name, &owner];
-            let seen = format!("{:?}", server.try_cli_blocking(&ask).unwrap());
-            let digits: String = seen.chars().filter(char::is_ascii_digit).collect();
-            expiry = expiry.max(number(&digits));
+            latest = latest.max(expiry(&server, &name, &owner));
             run.try_wait().unwrap().is_some()
         });
         assert_eq!(await_exit(&mut run).code(), Some(70), "{policy}");
         assert_eq!(await_exit(&mut next).code(), Some(0), "{policy}");
         let (last, next) = (last_beat(&cut_off), number(&bench.await_file("next")));
-        assert!(last < expiry, "{policy}: it worked until {last}, the key lived until {expiry}");
+        assert!(last < latest, "{policy}: it worked until {last}, the key lived until {latest}");
         assert!(last < next, "{policy}: two were inside");
         assert_eq!(cut_off.path("asked").exists(), policy == "stop", "{policy}");
         assert!(!is_alive(pid_in(&cut_off.await_file("pid"))), "{policy}");
-        println!("{policy}: stopped {} ms before the key expired", expiry - last);
+        println!("{policy}: stopped {} ms before the key expired", latest - last);
     }
 }
 
+/// It wakes up when the key has expired, and lets the next one in at once.
 #[test]
 fn a_server_that_freezes_lets_nobody_in_beside_the_command() {
     let server = Server::builder(Flavor::Redis).start_blocking();
     let bench = Bench::on(server.url());
     let mut run = bench.run(&["--watchdog", "2s"], "x", BEATS).spawn().unwrap();
     bench.await_file("beats");
+    let owner = bench.show("x")["holders"][0]["owner"].as_str().unwrap().to_owned();
+    let mut next = bench.run(&["--wait", "20s"], "x", "date +%s%3N > next").spawn().unwrap();
+    await_handlers(&next);
+    let expiry = expiry(&server, "x", &owner);
     server.stop();
-    assert_eq!(await_exit(&mut run).code(), Some(70));
+    wait_until("the key expires", || {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        now.as_millis() as u64 > expiry
+    });
     server.cont();
-    assert_eq!(code(bench.run(&["--wait", "20s"], "x", "date +%s%3N > next")), 0);
+    assert_eq!(await_exit(&mut run).code(), Some(70));
+    assert_eq!(await_exit(&mut next).code(), Some(0));
     assert!(last_beat(&bench) < number(&bench.await_file("next")), "two were inside");
     assert!(bench.path("asked").exists());
 }

@@ -133,6 +133,18 @@ fn on_a_terminal_it_asks() {
     assert!(!bench.is_held("x"));
     assert_eq!(holder.leave(), Some(70));
 
+    // A yes is about the holder that was shown, not about whoever came since.
+    let holder = bench.hold(&[], "x");
+    let mut terminal = Terminal::start(&bench.distlock(["unlock", "--force", "x"]), 24, 120);
+    terminal.await_text("[y/N]");
+    assert_eq!(holder.leave(), Some(0));
+    let holder = bench.hold(&[], "x");
+    terminal.press("y\r");
+    assert_eq!(terminal.end().code(), Some(1));
+    terminal.await_text("changed hands");
+    assert!(bench.is_held("x"));
+    assert_eq!(holder.leave(), Some(0));
+
     // Those who know what they do are not asked, nor is a program that has no terminal.
     let holder = bench.hold(&[], "x");
     let mut terminal = Terminal::start(&bench.distlock(["unlock", "--force", "-y", "x"]), 24, 120);

@@ -16,10 +16,22 @@ pub(super) async fn unlock(plan: Unlock) -> Result<Exit, Failure> {
     let lock = Lock::open(&plan.store, &plan.lock, &Setup::default()).await?;
     let kind = plan.lock.kind;
     // Asked first, so that one can see whom it was taken from. Between the two calls the lock may change hands.
-    let before = lock.inspect().await?;
-    if plan.ask && !confirmed(&view::text_of(kind, &before, Paint::stderr())) {
-        print::complain("nothing was freed");
-        return Ok(Exit::Declined);
+    let mut before = lock.inspect().await?;
+    if plan.ask {
+        let shown = before;
+        if !confirmed(&view::text_of(kind, &shown, Paint::stderr())) {
+            print::complain("nothing was freed");
+            return Ok(Exit::Declined);
+        }
+        // The answer was about those who were inside then.
+        before = lock.inspect().await?;
+        let owners = |seen: &Snapshot| -> Vec<String> {
+            seen.holders.iter().map(|holder| holder.owner.clone()).collect()
+        };
+        if owners(&before) != owners(&shown) {
+            print::complain("it has changed hands since; nothing was freed");
+            return Ok(Exit::Declined);
+        }
     }
 
     let entry = Entry::new(&plan.store.place(), kind, &before, plan.reason.as_deref());
