@@ -17,6 +17,15 @@ impl Server {
         self.user_with(&format!("least{}", word(prefix)), &Acl::new(prefix).listing().rules())
     }
 
+    /// [`least_privilege`](Server::least_privilege) for programs whose holders say who they are.
+    ///
+    /// # Panics
+    /// When the server refuses the rules.
+    pub fn least_privilege_saying_who(&self, prefix: &str) -> String {
+        let rules = Acl::new(prefix).listing().holder_info().rules();
+        self.user_with(&format!("says{}", word(prefix)), &rules)
+    }
+
     /// [`least_privilege`](Server::least_privilege) without anything that has to do with Pub/Sub.
     ///
     /// # Panics
@@ -83,14 +92,26 @@ impl Cluster {
     /// # Panics
     /// When a server refuses the rules.
     pub fn least_privilege(&self, prefix: &str, pubsub: &str) -> String {
+        self.least("least", Acl::new(prefix).listing(), prefix, pubsub)
+    }
+
+    /// The same for programs whose holders say who they are.
+    ///
+    /// # Panics
+    /// When a server refuses the rules.
+    pub fn least_privilege_saying_who(&self, prefix: &str, pubsub: &str) -> String {
+        self.least("says", Acl::new(prefix).listing().holder_info(), prefix, pubsub)
+    }
+
+    fn least(&self, user: &str, acl: Acl, prefix: &str, pubsub: &str) -> String {
         let channels = match pubsub {
             "classic" => Channels::Classic,
             "both" => Channels::Both,
             _ if self.nodes()[0].flavor() == Flavor::Redis62 => Channels::Classic,
             _ => Channels::Sharded,
         };
-        let name = format!("least{}{pubsub}", word(prefix));
-        let rules = Acl::new(prefix).listing().cluster(channels).rules();
+        let name = format!("{user}{}{pubsub}", word(prefix));
+        let rules = acl.cluster(channels).rules();
         for node in self.nodes() {
             node.set_user(&name, &rules);
         }

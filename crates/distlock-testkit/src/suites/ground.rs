@@ -179,6 +179,21 @@ impl Ground {
         }
     }
 
+    /// Options for one more `Locks` on this store whose holders say who they are, with the permissions that this takes.
+    pub fn saying(&self, service: &str) -> Builder {
+        let builder = self.builder().holder_info(service);
+        let ours: String = self.prefix().split_inclusive('-').take(1).collect();
+        match (self.site(), self.server(), self.cluster()) {
+            (Site::Acl(_), Some(server), _) => {
+                builder.url(server.least_privilege_saying_who(&ours))
+            }
+            (Site::Cluster(_, pubsub), _, Some(cluster)) => {
+                builder.url(cluster.least_privilege_saying_who(&ours, pubsub))
+            }
+            _ => builder,
+        }
+    }
+
     /// One more `Locks` on this store: as good as another process.
     ///
     /// # Panics

@@ -8,6 +8,7 @@ mod exclusive;
 pub mod fair;
 pub mod fenced;
 mod ground;
+pub mod holder;
 pub mod latch;
 pub mod leased_semaphore;
 pub mod multi;

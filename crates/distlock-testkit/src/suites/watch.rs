@@ -85,6 +85,7 @@ fn word(event: Event) -> &'static str {
         Event::GaveUp { .. } => "gave up",
         Event::NotDurable => "not durable",
         Event::Released { .. } => "released",
+        Event::SlowHold { .. } => "slow",
         Event::Renewed => "renewed",
         Event::Suspect => "suspect",
         Event::Lost => "lost",

@@ -6,6 +6,7 @@ mod connecting;
 mod core;
 mod failing;
 mod flavors;
+mod holder;
 mod moving;
 mod names;
 mod renewing;

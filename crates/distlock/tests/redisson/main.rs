@@ -9,6 +9,7 @@ mod exclusive;
 mod fair;
 mod fenced;
 mod golden;
+mod holder;
 mod latch;
 mod leased_semaphore;
 mod multi;
@@ -191,6 +192,11 @@ with_redisson! {
         timed_waits_end_in_time
         a_latch_that_is_removed_is_open
         a_count_that_is_set_anew_is_waited_for
+    ;
+    holder:
+        each_keeps_the_other_out
+        what_a_forced_lock_leaves_goes_by_itself
+        permits_are_counted_as_before
     ;
     golden:
         every_step_leaves_the_same

@@ -1,0 +1,66 @@
+//! What holders say of themselves, on every store.
+
+use distlock::{Locks, RedLock};
+use distlock_testkit::{promises, server_promises};
+
+promises! {
+    holder::says:
+    everybody_sees_who_holds_it
+    who_says_nothing_leaves_nothing
+    an_heir_speaks_for_itself
+    what_is_said_lives_as_long_as_the_lock
+    a_reentry_keeps_what_was_said
+    many_holders_have_their_own_words
+    all_of_several_say_it
+    hostile_words_do_no_harm
+    those_who_wait_are_counted
+}
+
+promises! {
+    holder::gone:
+    what_was_said_goes_with_the_hold
+    what_others_leave_is_shown_to_nobody
+    whoever_does_not_get_it_says_nothing
+}
+
+promises! {
+    holder::told:
+    a_wait_timeout_says_who_holds_it
+    one_of_several_is_named
+}
+
+promises! {
+    holder::slow:
+    a_hold_that_takes_long_is_warned_of_once
+    what_was_released_in_time_is_not_warned_of
+    a_warning_says_what_the_hold_is_for
+}
+
+server_promises! {
+    holder::server:
+    who_says_nothing_pays_nothing
+    strangers_say_nothing
+    what_stands_in_its_place_costs_no_lock
+    a_missing_permission_is_named
+}
+
+/// Each node of a majority has what the holder says.
+#[tokio::test]
+async fn a_majority_says_who_holds_it() {
+    let mut nodes = Vec::new();
+    for node in 0..3 {
+        let builder = Locks::builder().url(format!("memory:holder-{node}")).holder_info("billing");
+        nodes.push(builder.connect().await.expect("memory"));
+    }
+    let lock = RedLock::new("k", &nodes);
+    let guard = lock.lock().label("ship order").await.expect("it is free");
+    let seen = lock.inspect().await.expect("all answer");
+    let info = seen.holders[0].info.as_ref().expect("it says who it is");
+    assert_eq!((&*info.service, info.label.as_deref()), ("billing", Some("ship order")));
+    let text = lock.lock().wait(std::time::Duration::from_millis(30)).await.expect_err("held");
+    assert!(text.to_string().contains("\"ship order\""), "{text}");
+    guard.unlock().await.expect("it was held");
+    for node in &nodes {
+        assert!(node.list("").await.expect("memory").is_empty());
+    }
+}
