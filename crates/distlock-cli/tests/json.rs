@@ -1,5 +1,7 @@
 //! `--json` is as `tests/schemas` says, in files and on a server.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod support;
 
 use distlock_testkit::{Flavor, Server};

@@ -1,5 +1,7 @@
 //! What becomes of a command whose lock is lost.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod support;
 
 use std::fs;

@@ -1,5 +1,7 @@
 //! Completions and manual pages name everything there is.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod support;
 
 use std::collections::BTreeSet;
@@ -103,4 +105,18 @@ fn completions_know_every_command_and_option() {
         .output();
     let bash = bash.unwrap();
     assert_eq!(String::from_utf8_lossy(&bash.stdout).trim(), "--on-lost", "{bash:?}");
+}
+
+#[test]
+fn the_guide_names_every_command_and_option() {
+    let bench = Bench::new();
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cli.md");
+    let guide = fs::read_to_string(guide).unwrap();
+    for (path, options) in commands(&bench) {
+        assert!(guide.contains(&path.join(" ")), "{path:?}");
+        for option in options.iter().filter(|option| *option != "--help" && *option != "--version")
+        {
+            assert!(guide.contains(option.as_str()), "{option} of {path:?}");
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! What users are told about a lock: by `run --verbose`, and by holders about themselves.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod support;
 
 use std::fs;
@@ -111,6 +113,23 @@ fn a_run_says_who_it_is_but_not_its_arguments() {
     assert!(!keys.contains("canary"), "{keys}");
     drop(run.stdin.take());
     assert_eq!(await_exit(&mut run).code(), Some(70));
+}
+
+/// Rules from before holders said who they are.
+#[test]
+fn a_run_that_may_not_say_who_it_is_is_told_what_it_lacks_and_can_do_without() {
+    let server = Server::builder(Flavor::Redis).start_blocking();
+    let rules = distlock::doctor::Acl::new("app:").kinds(&[distlock::store::Kind::Mutex]).rules();
+    let bench = Bench::on(server.user_with("lk", &rules));
+    let refused = output(bench.run(&["--wait", "0"], "app:k", "echo never"));
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(refused.stdout.is_empty() && !refused.status.success(), "{said}");
+    assert!(said.contains("holder_info") && said.contains("doctor --acl"), "{said}");
+    assert_eq!(code(bench.run(&["--wait", "0", "--anonymous"], "app:k", "exit 5")), 5);
+    let whole = Bench::on(server.url());
+    let holder = bench.hold(&["--anonymous"], "app:k");
+    assert_eq!(whole.show("app:k")["holders"][0]["info"], Value::Null);
+    assert_eq!(holder.leave(), Some(0));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! `distlock unlock --force`: who did it, to whom and why is known afterwards, or it is not done.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod support;
 
 use std::fs;

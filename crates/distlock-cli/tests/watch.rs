@@ -1,5 +1,7 @@
 //! `distlock watch`, read from a real terminal and as lines.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod support;
 
 use std::io::{BufRead, BufReader};

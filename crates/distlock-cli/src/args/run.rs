@@ -49,6 +49,12 @@ pub(crate) struct Run {
     /// Whatever it is, the exit code is 70.
     #[arg(long, value_enum, value_name = "POLICY")]
     pub(crate) on_lost: Option<OnLost>,
+    /// Do not say who holds the lock
+    ///
+    /// Otherwise host, process and the command's name, without its arguments, are kept beside the lock, where `show` finds them. It
+    /// takes a permission more on servers that have users, see `doctor --acl`.
+    #[arg(long)]
+    pub(crate) anonymous: bool,
     /// Say on standard error what happens to the lock
     ///
     /// Who is waited for and since when it has been inside, when the lock is had, its fencing token, renewals, doubts, the loss, the

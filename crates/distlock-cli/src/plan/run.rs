@@ -15,6 +15,7 @@ pub(crate) struct Run {
     pub(crate) lease: Option<Duration>,
     pub(crate) watchdog: Option<Duration>,
     pub(crate) on_lost: OnLost,
+    pub(crate) anonymous: bool,
     pub(crate) verbose: bool,
     pub(crate) command: Vec<OsString>,
 }
@@ -53,6 +54,7 @@ impl Run {
             lease: run.lease,
             watchdog: run.watchdog,
             on_lost: run.on_lost.unwrap_or_default(),
+            anonymous: run.anonymous,
             verbose: run.verbose,
             command: run.command,
         })

@@ -95,7 +95,8 @@ impl Store {
 
     /// What a user of this store needs for locks whose names start with `prefix`.
     pub(crate) fn acl(&self, prefix: &str, kinds: &[distlock::store::Kind]) -> Acl {
-        let acl = Acl::new(prefix).kinds(kinds);
+        // `run` says who it is, and `show` reads it.
+        let acl = Acl::new(prefix).kinds(kinds).holder_info();
         let Some(url) = self.urls.first() else { return acl };
         let (scheme, rest) = url.split_once("://").unwrap_or_default();
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));

@@ -30,7 +30,7 @@ async fn locked(plan: &Run, signals: &mut Signals, teller: &Teller) -> Result<Ex
     let setup = Setup {
         watchdog: plan.watchdog,
         observer: teller.observer(),
-        service: Some("distlock run"),
+        service: (!plan.anonymous).then_some("distlock run"),
         ..Setup::default()
     };
     let lock = tokio::select! {
