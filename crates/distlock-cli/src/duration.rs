@@ -34,6 +34,7 @@ pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
 pub(crate) fn show(d: Duration) -> String {
     let seconds = d.as_secs();
     match seconds {
+        0 if d.is_zero() => "0 s".to_owned(),
         0 if d < Duration::from_millis(1) => format!("{} µs", d.as_micros()),
         0 if d < Duration::from_millis(10) => format!("{:.1} ms", d.as_secs_f64() * 1e3),
         0 => format!("{} ms", d.as_millis()),

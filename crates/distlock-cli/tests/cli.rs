@@ -1,5 +1,7 @@
 //! What the commands print, and the codes they end with.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod support;
 
 use std::net::TcpListener;

@@ -57,7 +57,8 @@ fn key(event: &Event) -> Option<Key> {
     Some(match key.code {
         KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Key::Quit,
         KeyCode::Char('l') if key.modifiers.contains(KeyModifiers::CONTROL) => Key::Redraw,
-        KeyCode::Char('q') | KeyCode::Esc => Key::Quit,
+        // Not Esc: over a slow line an arrow key may begin with one.
+        KeyCode::Char('q') => Key::Quit,
         KeyCode::Down | KeyCode::Char('j') => Key::Scroll(1),
         KeyCode::Up | KeyCode::Char('k') => Key::Scroll(-1),
         KeyCode::PageDown | KeyCode::Char(' ') => Key::Scroll(10),
