@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use distlock::duration;
 
+/// See [`parse_interval`].
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(50);
+
 /// Reads `10s`, `500ms`, `1h30m`, `1.5m`; a number without a unit is in seconds.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     duration::parse(text.trim()).ok_or_else(|| duration::EXPECTED.to_owned())
@@ -19,10 +22,19 @@ pub(crate) fn parse_nonzero(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Like [`parse`], for how often a store is asked: not so often that asking is all it does.
+pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
+    match parse(text)? {
+        interval if interval < SHORTEST_INTERVAL => Err("use 50ms or more".into()),
+        interval => Ok(interval),
+    }
+}
+
 /// A duration for people: two or three digits, the unit that fits.
 pub(crate) fn show(d: Duration) -> String {
     let seconds = d.as_secs();
     match seconds {
+        0 if d.is_zero() => "0 s".to_owned(),
         0 if d < Duration::from_millis(1) => format!("{} µs", d.as_micros()),
         0 if d < Duration::from_millis(10) => format!("{:.1} ms", d.as_secs_f64() * 1e3),
         0 => format!("{} ms", d.as_millis()),

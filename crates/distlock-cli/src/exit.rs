@@ -12,12 +12,22 @@ Exit codes of `run`: the command's own, or
   64     wrong usage, or a kind of lock that the store does not have
   65     something that is not a lock stands under the name
   69     the store cannot be reached
-  70     the lock was lost, and the command stopped
-  71     the system gave no process or no thread
+  70     the lock was lost, and the command stopped unless --on-lost says otherwise
+  71     the system gave no process, no thread or no file
   75     the lock was not free in time
   126    the command cannot be executed
   127    the command was not found
   128+n  signal n ended the command, or the wait for the lock";
+
+/// Those of the commands that run nothing.
+pub(crate) const READING_CODES: &str = "\
+Exit codes:
+  0      done, whatever there was to see
+  64     wrong usage, or a kind of lock that the store does not have
+  65     something that is not a lock stands under the name
+  69     the store cannot be reached
+  71     the system gave no process, no thread or no file
+  128+n  signal n ended it";
 
 /// Those of `doctor`.
 pub(crate) const DOCTOR_CODES: &str = "\
@@ -34,6 +44,8 @@ pub(crate) enum Exit {
     Done,
     /// The demonstration did not come out exact.
     Inexact,
+    /// Asked whether they mean it, the user said no.
+    Declined,
     /// The doctor found a fault.
     Faulty,
     /// The arguments, the URL or the name cannot be used, or not with this store.
@@ -62,7 +74,7 @@ impl Exit {
     fn code(self) -> u8 {
         match self {
             Exit::Done => 0,
-            Exit::Inexact | Exit::Faulty => 1,
+            Exit::Inexact | Exit::Faulty | Exit::Declined => 1,
             Exit::Usage => 64,
             Exit::Conflict => 65,
             Exit::Unavailable => 69,

@@ -12,7 +12,7 @@ use distlock::{
 };
 
 use crate::args::Kind;
-use crate::plan::{Choice, Store};
+use crate::plan::{Choice, Setup, Store};
 
 /// As good as for ever, and small enough to be added to any time.
 const AGES: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
@@ -54,12 +54,12 @@ pub(crate) enum Held {
 
 impl Lock {
     /// Connects to the store.
-    pub(crate) async fn open(
-        store: &Store,
-        choice: &Choice,
-        watchdog: Option<Duration>,
-    ) -> Result<Lock> {
-        let stores = store.connect(watchdog).await?;
+    pub(crate) async fn open(store: &Store, choice: &Choice, setup: &Setup) -> Result<Lock> {
+        Ok(Lock::over(store.connect(setup).await?, choice))
+    }
+
+    /// Over what is connected already.
+    pub(crate) fn over(stores: Vec<Locks>, choice: &Choice) -> Lock {
         let (locks, name) = (&stores[0], &choice.names[0]);
         let handle = match choice.kind {
             Kind::Mutex => Handle::Mutex(locks.mutex(name)),
@@ -90,16 +90,11 @@ impl Lock {
             }
             Kind::Latch => Handle::Latch(locks.latch(name)),
         };
-        Ok(Lock { stores, handle, counted: choice.permits.is_some() })
+        Lock { stores, handle, counted: choice.permits.is_some() }
     }
 
-    /// Waits for the lock, for as long as it takes unless `wait` says.
-    pub(crate) async fn acquire(
-        &self,
-        wait: Option<Duration>,
-        lease: Option<Duration>,
-    ) -> Result<Held> {
-        let ask = Options { wait, lease };
+    /// Waits for the lock.
+    pub(crate) async fn acquire(&self, ask: &Ask) -> Result<Held> {
         Ok(match &self.handle {
             Handle::Mutex(lock) => Held::One(ask.set(lock.lock()).await?),
             Handle::Fair(lock) => Held::One(ask.set(lock.lock()).await?),
@@ -204,18 +199,26 @@ impl Lock {
     }
 }
 
-struct Options {
-    wait: Option<Duration>,
-    lease: Option<Duration>,
+/// How to ask for a lock.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ask {
+    /// How long to wait at most; for as long as it takes if it does not say.
+    pub(crate) wait: Option<Duration>,
+    pub(crate) lease: Option<Duration>,
+    /// What for, for people who look for the holder.
+    pub(crate) label: Option<String>,
 }
 
-impl Options {
+impl Ask {
     fn set<G>(&self, mut request: Acquire<G, Must>) -> Acquire<G, Must> {
         if let Some(wait) = self.wait {
             request = request.wait(wait);
         }
         if let Some(lease) = self.lease {
             request = request.lease(lease);
+        }
+        if let Some(label) = &self.label {
+            request = request.label(label);
         }
         request
     }

@@ -4,7 +4,9 @@
 //! exit code in one place (`exit`). What the kinds of locks have in common is in `lock`, how they look in `view`.
 
 mod args;
+mod audit;
 mod child;
+mod clock;
 mod cmd;
 mod duration;
 mod exit;
@@ -12,6 +14,7 @@ mod lock;
 mod plan;
 mod print;
 mod signals;
+mod times;
 mod view;
 
 use std::process::ExitCode;

@@ -5,8 +5,13 @@ use std::io::{self, IsTerminal, Write as _};
 
 /// Writes to standard output. A reader that left early (`distlock ls | head`) is not an error.
 pub(crate) fn out(text: &str) {
+    let _ = try_out(text);
+}
+
+/// Writes to standard output, for those who would go on writing.
+pub(crate) fn try_out(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    out.write_all(text.as_bytes()).and_then(|()| out.flush())
 }
 
 /// Says something on standard error, under our name.
@@ -22,7 +27,7 @@ pub(crate) fn usage(error: &clap::Error) {
         return;
     }
     let text = error.render();
-    let shown = if io::stderr().is_terminal() { text.ansi().to_string() } else { text.to_string() };
+    let shown = if Paint::stderr().is_on() { text.ansi().to_string() } else { text.to_string() };
     // It quotes arguments, and a URL in the wrong place is one.
     let _ = write!(io::stderr().lock(), "{}", redact(&shown));
 }
@@ -59,6 +64,11 @@ pub(crate) fn redact(text: &str) -> String {
     shown + rest
 }
 
+/// Whether the user asked for no colours.
+fn unwanted() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
+
 /// Colours, if somebody is there to see them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paint(bool);
@@ -66,8 +76,16 @@ pub(crate) struct Paint(bool);
 impl Paint {
     /// Paints for standard output: only on a terminal, and not if the user asked for none (no-color.org).
     pub(crate) fn stdout() -> Paint {
-        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Paint(!unwanted && io::stdout().is_terminal())
+        Paint(io::stdout().is_terminal() && !unwanted())
+    }
+
+    /// The same for standard error.
+    pub(crate) fn stderr() -> Paint {
+        Paint(io::stderr().is_terminal() && !unwanted())
+    }
+
+    pub(crate) fn is_on(self) -> bool {
+        self.0
     }
 
     pub(crate) fn good(self, text: &str) -> String {

@@ -1,11 +1,13 @@
 //! A lock as people and programs see it.
 
 use std::fmt::Write as _;
+use std::time::{Duration, SystemTime};
 
 use distlock::store::{Holder, Mode, Snapshot};
 use serde_json::{Value, json};
 
 use crate::args::Kind;
+use crate::clock;
 use crate::duration;
 use crate::print::{self, Paint};
 
@@ -13,6 +15,8 @@ use crate::print::{self, Paint};
 pub(crate) fn kind_of(lock: &Snapshot) -> Kind {
     match lock.holders.first().map(|holder| holder.mode) {
         Some(Mode::Read | Mode::Write) => Kind::Rw,
+        Some(Mode::Permits) if lock.ttl.is_some() => Kind::LeasedSemaphore,
+        Some(Mode::Permits) => Kind::Semaphore,
         _ => Kind::Mutex,
     }
 }
@@ -26,10 +30,45 @@ pub(crate) fn manner(holder: &Holder) -> &'static str {
     }
 }
 
+/// Who holds it: what the holder says of itself if it does, and its owner.
+pub(crate) fn who(holder: &Holder) -> String {
+    let owner = print::name(&holder.owner);
+    match &holder.info {
+        Some(info) => format!("{} ({owner})", print::name(&info.to_string())),
+        None => owner,
+    }
+}
+
+/// How long it has held it at `now`, if it says when that began. Clocks of different machines are compared here: good for people.
+pub(crate) fn held_for(holder: &Holder, now: SystemTime) -> Option<Duration> {
+    holder.info.as_ref().map(|info| info.held_for(now))
+}
+
+/// How long it had waited, if it says so.
+pub(crate) fn waited(holder: &Holder) -> Option<Duration> {
+    holder.info.as_ref().map(|info| info.waited)
+}
+
+/// How many wait for it, as far as the store can tell.
+pub(crate) fn waiters(lock: &Snapshot) -> Option<u32> {
+    let queued = u32::try_from(lock.queue.len()).ok().filter(|queued| *queued > 0);
+    lock.waiters.or(queued)
+}
+
 /// A lock as JSON; a stable schema. What only some kinds have is there for these only.
 pub(crate) fn json_of(kind: Kind, lock: &Snapshot) -> Value {
     let holder = |holder: &Holder| {
-        let mut shown = json!({ "owner": holder.owner, "depth": holder.depth });
+        let info = holder.info.as_ref().map(|info| {
+            json!({
+                "host": info.host,
+                "pid": info.pid,
+                "service": info.service,
+                "label": info.label,
+                "acquired_at": clock::utc(info.acquired_at),
+                "waited_ms": millis(info.waited),
+            })
+        });
+        let mut shown = json!({ "owner": holder.owner, "depth": holder.depth, "info": info });
         if let Some(manner) = Some(manner(holder).trim()).filter(|manner| !manner.is_empty()) {
             shown["mode"] = json!(manner);
         }
@@ -40,7 +79,8 @@ pub(crate) fn json_of(kind: Kind, lock: &Snapshot) -> Value {
         "kind": kind.word(),
         "held": lock.is_held(),
         "holders": lock.holders.iter().map(holder).collect::<Vec<_>>(),
-        "ttl_ms": lock.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
+        "ttl_ms": lock.ttl.map(millis),
+        "waiters": waiters(lock),
     });
     match kind {
         Kind::Fair => shown["queue"] = json!(lock.queue),
@@ -55,22 +95,32 @@ pub(crate) fn json_of(kind: Kind, lock: &Snapshot) -> Value {
     shown
 }
 
+fn millis(d: Duration) -> u64 {
+    u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Whether one could go in, and how it stands in a word or two.
+pub(crate) fn state(kind: Kind, lock: &Snapshot) -> (bool, String) {
+    match (kind, lock.count) {
+        (kind, None) if kind.has_permits() => {
+            (false, "how many permits there are has not been set".into())
+        }
+        (kind, Some(1)) if kind.has_permits() => (true, "1 permit left".into()),
+        (kind, Some(left)) if kind.has_permits() && left > 0 => {
+            (true, format!("{left} permits left"))
+        }
+        (kind, Some(_)) if kind.has_permits() => (false, "no permit left".into()),
+        (Kind::Latch, None | Some(0)) => (true, "open".into()),
+        (Kind::Latch, Some(count)) => (false, format!("opens after {count} more")),
+        _ if lock.is_held() => (false, "held".into()),
+        _ => (true, "free".into()),
+    }
+}
+
 /// A lock in some lines for people.
 pub(crate) fn text_of(kind: Kind, lock: &Snapshot, paint: Paint) -> String {
-    let state = match (kind, lock.count) {
-        (Kind::Semaphore | Kind::LeasedSemaphore, None) => {
-            paint.bad("how many permits there are has not been set")
-        }
-        (Kind::Semaphore | Kind::LeasedSemaphore, Some(1)) => paint.good("1 permit left"),
-        (Kind::Semaphore | Kind::LeasedSemaphore, Some(left)) if left > 0 => {
-            paint.good(&format!("{left} permits left"))
-        }
-        (Kind::Semaphore | Kind::LeasedSemaphore, Some(_)) => paint.bad("no permit left"),
-        (Kind::Latch, None | Some(0)) => paint.good("open"),
-        (Kind::Latch, Some(count)) => paint.bad(&format!("opens after {count} more")),
-        _ if lock.is_held() => paint.bad("held"),
-        _ => paint.good("free"),
-    };
+    let (free, state) = state(kind, lock);
+    let state = if free { paint.good(&state) } else { paint.bad(&state) };
     let mut rows = vec![
         vec!["name".to_owned(), print::name(&lock.name)],
         vec!["kind".to_owned(), kind.word().to_owned()],
@@ -89,9 +139,24 @@ pub(crate) fn text_of(kind: Kind, lock: &Snapshot, paint: Paint) -> String {
             (_, depth) => write!(line, " ({depth} deep)"),
         };
         rows.push(vec!["holder".to_owned(), line]);
+        if let Some(info) = &holder.info {
+            let since = clock::utc(info.acquired_at);
+            let held = duration::show(info.held_for(SystemTime::now()));
+            let waited = duration::show(info.waited);
+            rows.push(vec![String::new(), print::name(&info.to_string())]);
+            rows.push(vec![
+                String::new(),
+                format!("since {since}, for {held}; had waited {waited}"),
+            ]);
+        }
     }
     for waiter in &lock.queue {
         rows.push(vec!["waits".to_owned(), print::name(waiter)]);
+    }
+    if lock.queue.is_empty()
+        && let Some(count) = lock.waiters
+    {
+        rows.push(vec!["waiting".to_owned(), count.to_string()]);
     }
     if let Some(ttl) = lock.ttl {
         rows.push(vec!["ttl".to_owned(), format!("{} unless renewed", duration::show(ttl))]);
@@ -112,8 +177,15 @@ pub(crate) fn why_wait(kind: Kind, lock: &Snapshot) -> Option<String> {
             Some(format!("waiting for a permit of {name}: none is left"))
         }
         _ => {
-            let holder = print::name(&lock.holders.first()?.owner);
-            Some(format!("waiting for the lock {name}, held by {holder}"))
+            let holder = lock.holders.first()?;
+            let since = match (&holder.info, held_for(holder, SystemTime::now())) {
+                (Some(info), Some(held)) => {
+                    let (since, held) = (clock::utc(info.acquired_at), duration::show(held));
+                    format!(" since {since}, for {held}")
+                }
+                _ => String::new(),
+            };
+            Some(format!("waiting for the lock {name}, held by {}{since}", who(holder)))
         }
     }
 }
@@ -129,7 +201,7 @@ pub(crate) fn freed(kind: Kind, before: &Snapshot, freed: bool) -> String {
         }
         (_, false) => format!("{name} was free"),
         (kind, true) => {
-            let owners: Vec<_> = before.holders.iter().map(|h| print::name(&h.owner)).collect();
+            let owners: Vec<_> = before.holders.iter().map(who).collect();
             let from = match owners.len() {
                 0 => String::new(),
                 _ => format!(" by {}", owners.join(", ")),

@@ -1,5 +1,7 @@
 //! What the commands print, and the codes they end with.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod support;
 
 use std::net::TcpListener;
@@ -142,11 +144,17 @@ fn an_unreachable_server_is_69_and_its_password_stays_ours() {
     assert!(!text(&output.stderr).contains("canary"), "{output:?}");
 }
 
+/// Not every store can tell how many wait.
+fn without_waiters(mut lock: Value) -> Value {
+    lock.as_object_mut().unwrap().remove("waiters");
+    lock
+}
+
 #[test]
 fn show_and_ls_tell_what_is_held_in_a_stable_form() {
     let bench = Bench::new();
     assert_eq!(
-        bench.show("x"),
+        without_waiters(bench.show("x")),
         json!({ "name": "x", "kind": "mutex", "held": false, "holders": [], "ttl_ms": null })
     );
     let free = output(bench.distlock(["show", "x"]));
@@ -163,7 +171,7 @@ fn show_and_ls_tell_what_is_held_in_a_stable_form() {
     let held = bench.show(name);
     assert_eq!((&held["name"], &held["held"]), (&json!(name), &json!(true)));
     assert_eq!(held["holders"][0]["depth"], json!(1));
-    assert_eq!(held["holders"][0].as_object().unwrap().len(), 2);
+    assert_eq!(held["holders"][0].as_object().unwrap().len(), 3);
     assert!((1..=30_000).contains(&held["ttl_ms"].as_u64().unwrap()), "{held}");
 
     for (prefix, count) in [("", 1), ("job:", 1), ("other", 0)] {
@@ -202,7 +210,7 @@ fn unlock_force_frees_and_tells_whom_it_was_taken_from() {
     let free = output(bench.distlock(["unlock", "--force", "--json", "x"]));
     let free: Value = serde_json::from_slice(&free.stdout).unwrap();
     assert_eq!(
-        free,
+        without_waiters(free),
         json!({ "name": "x", "kind": "mutex", "held": false, "holders": [], "ttl_ms": null,
                 "freed": false, "former_holders": [] })
     );
@@ -274,4 +282,39 @@ fn the_demonstration_comes_out_exact() {
     let plain = output(bench.distlock(["demo", "--tasks", "20", "--stock", "5"]));
     assert_eq!(plain.status.code(), Some(0), "{plain:?}");
     assert!(text(&plain.stdout).contains("exactly once"), "{plain:?}");
+}
+
+#[test]
+fn colours_and_progress_are_for_terminals() {
+    use support::terminal::Terminal;
+    let bench = Bench::new();
+    let _holder = bench.hold(&[], "x");
+    let commands: [&[&str]; 4] = [
+        &["show", "x"],
+        &["ls"],
+        &["demo", "--tasks", "8", "--stock", "4"],
+        &["bench", "--seconds", "90ms"],
+    ];
+    for args in commands {
+        for wanted in [true, false] {
+            let mut command = bench.distlock(args.iter().copied());
+            if !wanted {
+                command.env("NO_COLOR", "1");
+            }
+            let mut terminal = Terminal::start(&command, 24, 120);
+            assert_eq!(terminal.end().code(), Some(0), "{args:?}");
+            let seen = || text(&terminal.bytes());
+            let painted = |text: &str| {
+                ["\u{1b}[1m", "\u{1b}[31m", "\u{1b}[32m"].iter().any(|code| text.contains(code))
+            };
+            if wanted {
+                support::wait_until("colours", || painted(&seen()));
+            } else {
+                support::wait_until("output", || seen().ends_with('\n'));
+                assert!(!painted(&seen()), "{args:?}: {:?}", seen());
+            }
+        }
+        let plain = output(bench.distlock(args.iter().copied()));
+        assert!(!text(&plain.stdout).contains('\u{1b}') && plain.stderr.is_empty(), "{plain:?}");
+    }
 }

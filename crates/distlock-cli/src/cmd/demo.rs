@@ -15,10 +15,11 @@ use tokio::time::Instant;
 
 use crate::duration;
 use crate::exit::{Exit, Failure};
-use crate::lock::Lock;
-use crate::plan::Demo;
+use crate::lock::{Ask, Lock};
+use crate::plan::{Demo, Setup};
 use crate::print::{self, Paint};
 use crate::signals::Signals;
+use crate::times::Times;
 
 /// How many clients share the crowd, each with a connection of its own, like so many services.
 const CLIENTS: usize = 4;
@@ -30,7 +31,7 @@ pub(super) async fn demo(plan: Demo) -> Result<Exit, Failure> {
     let mut signals = Signals::new().map_err(|cause| Failure::System("catch signals", cause))?;
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
-        clients.push(Arc::new(Lock::open(&plan.store, &plan.lock, None).await?));
+        clients.push(Arc::new(Lock::open(&plan.store, &plan.lock, &Setup::default()).await?));
     }
     let exit = tokio::select! {
         exit = both(&plan, &clients) => exit,
@@ -94,8 +95,8 @@ struct Outcome {
     duplicates: u32,
     left: u32,
     took: Duration,
-    /// How long each customer waited for the lock, shortest first.
-    waits: Vec<Duration>,
+    /// How long each customer waited for the lock.
+    waits: Times,
 }
 
 impl Outcome {
@@ -111,12 +112,6 @@ impl Outcome {
 
     fn per_second(&self, plan: &Demo) -> f64 {
         f64::from(plan.tasks) / self.took.as_secs_f64().max(1e-9)
-    }
-
-    /// The wait that this share of the customers did not exceed.
-    fn wait(&self, share: f64) -> Duration {
-        let last = self.waits.len().saturating_sub(1);
-        self.waits.get((last as f64 * share).round() as usize).copied().unwrap_or_default()
     }
 }
 
@@ -135,7 +130,7 @@ async fn rush(plan: &Demo, clients: &[Arc<Lock>], title: &'static str) -> Result
                 return Ok(Duration::ZERO);
             };
             let came = Instant::now();
-            let held = lock.acquire(None, None).await?;
+            let held = lock.acquire(&Ask::default()).await?;
             let waited = came.elapsed();
             shop.sell().await;
             held.unlock().await?;
@@ -150,7 +145,6 @@ async fn rush(plan: &Demo, clients: &[Arc<Lock>], title: &'static str) -> Result
     }
     let took = began.elapsed();
     bar.finish_and_clear();
-    waits.sort_unstable();
     let numbers = shop.sold.lock().unwrap_or_else(PoisonError::into_inner);
     let distinct: HashSet<u32> = numbers.iter().copied().collect();
     Ok(Outcome {
@@ -158,7 +152,7 @@ async fn rush(plan: &Demo, clients: &[Arc<Lock>], title: &'static str) -> Result
         duplicates: (numbers.len() - distinct.len()) as u32,
         left: shop.stock.load(Ordering::SeqCst),
         took,
-        waits,
+        waits: waits.into(),
     })
 }
 
@@ -187,8 +181,8 @@ fn text_of(plan: &Demo, without: &Outcome, with: &Outcome) -> String {
         ]
     };
     let rows = [row("without the lock", without), row("with the lock", with)];
-    let [half, most, nearly, all] =
-        [0.5, 0.9, 0.99, 1.0].map(|share| duration::show(with.wait(share)));
+    let [half, most, nearly, all] = [0.5, 0.9, 0.99, 1.0]
+        .map(|share| with.waits.share(share).map(duration::show).unwrap_or_default());
     let (took, rate) = (duration::show(with.took), with.per_second(plan));
     format!(
         "{}\n{} locks in {took}, {rate:.0} a second; waited: p50 {half}, p90 {most}, p99 {nearly}, longest {all}\n",
@@ -198,7 +192,6 @@ fn text_of(plan: &Demo, without: &Outcome, with: &Outcome) -> String {
 }
 
 fn json_of(plan: &Demo, without: &Outcome, with: &Outcome) -> Value {
-    let millis = |share| with.wait(share).as_micros() as f64 / 1e3;
     let outcome = |outcome: &Outcome| {
         json!({
             "sold": outcome.sold,
@@ -209,8 +202,7 @@ fn json_of(plan: &Demo, without: &Outcome, with: &Outcome) -> Value {
     };
     let mut locked = outcome(with);
     locked["locks_per_second"] = json!(with.per_second(plan).round());
-    locked["wait_ms"] =
-        json!({ "p50": millis(0.5), "p90": millis(0.9), "p99": millis(0.99), "max": millis(1.0) });
+    locked["wait_ms"] = with.waits.json();
     json!({
         "store": plan.store.place(),
         "kind": plan.lock.kind.word(),

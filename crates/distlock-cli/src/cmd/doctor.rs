@@ -6,7 +6,7 @@ use distlock::doctor::{Finding, Level, Report};
 use serde_json::{Value, json};
 
 use crate::exit::{Exit, Failure};
-use crate::plan::Doctor;
+use crate::plan::{Doctor, Setup};
 use crate::print::{self, Paint};
 
 pub(super) async fn doctor(plan: Doctor) -> Result<Exit, Failure> {
@@ -16,7 +16,7 @@ pub(super) async fn doctor(plan: Doctor) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let mut reports = Vec::new();
-    for locks in plan.store.connect_lazily().await? {
+    for locks in plan.store.connect(&Setup { lazy: true, ..Setup::default() }).await? {
         reports.push(locks.doctor().kinds(&plan.kinds).await);
     }
     match plan.json {

@@ -1,22 +1,24 @@
-//! `distlock latch`: set a count, or count it down.
+//! `distlock latch`: set a count, count it down, tell it.
 
 use serde_json::json;
 
 use crate::exit::{Exit, Failure};
-use crate::plan::Latch;
+use crate::plan::{Latch, LatchAct, Setup};
 use crate::print;
 
 pub(super) async fn latch(plan: Latch) -> Result<Exit, Failure> {
-    let stores = plan.store.connect(None).await?;
+    let stores = plan.store.connect(&Setup::default()).await?;
     let latch = stores[0].latch(&plan.name);
-    let (name, count, set) = match plan.init {
-        Some(count) => {
+    let name = latch.name();
+    let (count, set) = match plan.act {
+        LatchAct::Init(count) => {
             let set = latch.init(count).await?;
             // Whoever comes second wants to know what it waits for.
             let count = if set { i64::from(count) } else { latch.count().await? };
-            (latch.name(), count, Some(set))
+            (count, Some(set))
         }
-        None => (latch.name(), latch.count_down().await?, None),
+        LatchAct::Down => (latch.count_down().await?, None),
+        LatchAct::Count => (latch.count().await?, None),
     };
     if plan.json {
         let mut report =

@@ -2,12 +2,12 @@
 
 use crate::duration;
 use crate::exit::{Exit, Failure};
-use crate::plan::Ls;
+use crate::plan::{Ls, Setup};
 use crate::print;
 use crate::view;
 
 pub(super) async fn ls(plan: Ls) -> Result<Exit, Failure> {
-    let stores = plan.store.connect(None).await?;
+    let stores = plan.store.connect(&Setup::default()).await?;
     let list = stores[0].list(&plan.names).await?;
     if plan.json {
         let list: Vec<_> =
@@ -19,7 +19,8 @@ pub(super) async fn ls(plan: Ls) -> Result<Exit, Failure> {
         print::complain("no lock is held");
         return Ok(Exit::Done);
     }
-    let mut rows = vec![["NAME", "KIND", "OWNER", "DEPTH", "TTL"].map(String::from).to_vec()];
+    let mut rows =
+        vec![["NAME", "KIND", "OWNER", "DEPTH", "TTL", "HOLDER"].map(String::from).to_vec()];
     for lock in &list {
         for holder in &lock.holders {
             rows.push(vec![
@@ -28,6 +29,7 @@ pub(super) async fn ls(plan: Ls) -> Result<Exit, Failure> {
                 print::name(&holder.owner),
                 holder.depth.to_string(),
                 lock.ttl.map(duration::show).unwrap_or_default(),
+                holder.info.as_ref().map(|i| print::name(&i.to_string())).unwrap_or_default(),
             ]);
         }
     }

@@ -1,12 +1,15 @@
 //! The commands.
 
+mod bench;
 mod demo;
 mod doctor;
 mod latch;
 mod ls;
+mod manual;
 mod run;
 mod show;
 mod unlock;
+mod watch;
 
 use std::future::Future;
 use std::time::Duration;
@@ -27,7 +30,11 @@ pub(crate) fn run(plan: Plan) -> Result<Exit, Failure> {
         Plan::Unlock(plan) => on(Builder::new_current_thread(), unlock::unlock(plan)),
         Plan::Latch(plan) => on(Builder::new_current_thread(), latch::latch(plan)),
         Plan::Doctor(plan) => on(Builder::new_current_thread(), doctor::doctor(plan)),
+        Plan::Watch(plan) => on(Builder::new_current_thread(), watch::watch(plan)),
+        Plan::Bench(plan) => on(Builder::new_multi_thread(), bench::bench(plan)),
         Plan::Demo(plan) => on(Builder::new_multi_thread(), demo::demo(plan)),
+        Plan::Completions(shell) => Ok(manual::completions(shell)),
+        Plan::Man(dir) => manual::man(dir),
     }
 }
 

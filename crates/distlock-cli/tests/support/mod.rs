@@ -3,6 +3,9 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+pub(crate) mod schema;
+pub(crate) mod terminal;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -53,6 +56,7 @@ impl Bench {
     pub(crate) fn distlock<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_distlock"));
         command.args(args).current_dir(&self.dir).env("DISTLOCK_URL", self.url());
+        command.env("DISTLOCK_AUDIT", self.path("audit.log")).env_remove("NO_COLOR");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
@@ -107,7 +111,12 @@ impl Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        fs::remove_dir_all(&self.dir).unwrap();
+        // A lock that is being let go may come in between.
+        let gone = || fs::remove_dir_all(&self.dir).is_ok() || !self.dir.exists();
+        match std::thread::panicking() {
+            true => drop(gone()),
+            false => wait_until("an empty directory", gone),
+        }
     }
 }
 
@@ -179,21 +188,25 @@ pub(crate) fn is_alive(pid: u32) -> bool {
     !matches!(state, None | Some('Z' | 'X'))
 }
 
-/// Waits until the program catches SIGTERM: from then on a signal does not just kill it.
+/// Waits until the program catches the signals that ask it to end: from then on they do not just kill it.
 pub(crate) fn await_handlers(child: &Child) {
+    let all = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
+    let wanted: u64 = all.into_iter().filter(|signal| !is_ignored(*signal)).map(bit).sum();
     let status = format!("/proc/{}/status", child.id());
-    wait_until("signal handlers", || {
-        let text = fs::read_to_string(&status).unwrap_or_default();
-        let mask = text.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-        let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-        mask & (1 << (Signal::TERM.as_raw() - 1)) != 0
-    });
+    wait_until("signal handlers", || mask(&status, "SigCgt:") & wanted == wanted);
 }
 
 /// Whether whoever started the tests has this signal ignored, as `nohup` does; that is passed on to all they start.
 pub(crate) fn is_ignored(signal: Signal) -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    mask & (1 << (signal.as_raw() - 1)) != 0
+    mask("/proc/self/status", "SigIgn:") & bit(signal) != 0
+}
+
+fn bit(signal: Signal) -> u64 {
+    1 << (signal.as_raw() - 1)
+}
+
+fn mask(status: &str, field: &str) -> u64 {
+    let text = fs::read_to_string(status).unwrap_or_default();
+    let mask = text.lines().find_map(|line| line.strip_prefix(field));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }

@@ -1,0 +1,96 @@
+//! `distlock watch`: who holds what, live.
+
+mod board;
+mod look;
+mod screen;
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::exit::{Exit, Failure};
+use crate::plan::Watch;
+use crate::print;
+use crate::signals::Signals;
+use board::Board;
+use look::{Eyes, Sight};
+use screen::{Key, Screen};
+
+pub(super) async fn watch(plan: Watch) -> Result<Exit, Failure> {
+    let mut signals = Signals::new().map_err(|cause| Failure::System("catch signals", cause))?;
+    let eyes = Eyes::open(&plan).await?;
+    let sights = keep_looking(eyes, plan.interval, plan.count);
+    let board = Board::new(plan.store.place());
+    match plan.json {
+        true => in_lines(board, sights, &mut signals).await,
+        false => on_screen(board, sights, &mut signals, plan.interval).await,
+    }
+}
+
+/// Looks beside those who show it: a store that does not answer must not keep a screen from scrolling.
+fn keep_looking(eyes: Eyes, interval: Duration, count: Option<u64>) -> mpsc::Receiver<Sight> {
+    let (sender, sights) = mpsc::channel(1);
+    tokio::spawn(async move {
+        let mut ticks = tokio::time::interval(interval);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut left = count;
+        while left != Some(0) {
+            ticks.tick().await;
+            if sender.send(eyes.look().await).await.is_err() {
+                return;
+            }
+            left = left.map(|left| left - 1);
+        }
+        eyes.close().await;
+    });
+    sights
+}
+
+async fn in_lines(
+    mut board: Board,
+    mut sights: mpsc::Receiver<Sight>,
+    signals: &mut Signals,
+) -> Result<Exit, Failure> {
+    loop {
+        tokio::select! {
+            sight = sights.recv() => {
+                let Some(sight) = sight else { return Ok(Exit::Done) };
+                board.add(sight);
+                // Whoever reads it may have enough: `distlock watch --json | head`.
+                if print::try_out(&format!("{}\n", board.json())).is_err() {
+                    return Ok(Exit::Done);
+                }
+            }
+            signal = signals.recv() => return Ok(Exit::Signal(signal.as_raw())),
+        }
+    }
+}
+
+async fn on_screen(
+    mut board: Board,
+    mut sights: mpsc::Receiver<Sight>,
+    signals: &mut Signals,
+    interval: Duration,
+) -> Result<Exit, Failure> {
+    let cannot = |cause| Failure::System("draw on the terminal", cause);
+    let mut screen = Screen::open().map_err(cannot)?;
+    let mut keys = screen::keys().map_err(|cause| Failure::System("start a thread", cause))?;
+    // What is shown as a time since goes on while nothing comes in.
+    let mut ticks = tokio::time::interval(interval.max(Duration::from_secs(1)));
+    loop {
+        screen.draw(&board).map_err(cannot)?;
+        tokio::select! {
+            sight = sights.recv() => match sight {
+                Some(sight) => board.add(sight),
+                None => return Ok(Exit::Done),
+            },
+            key = keys.recv() => match key {
+                Some(Key::Quit) | None => return Ok(Exit::Done),
+                Some(Key::Scroll(step)) => screen.scroll(step),
+                Some(Key::Redraw) => screen.clear().map_err(cannot)?,
+            },
+            _ = ticks.tick() => {}
+            signal = signals.recv() => return Ok(Exit::Signal(signal.as_raw())),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What is kept in the user's state directory, and where that is.
+
+use std::env;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::PathBuf;
+
+use crate::exit::Failure;
+
+/// The state directory, if the user has one.
+fn dir() -> Option<PathBuf> {
+    let set = |key| env::var_os(key).map(PathBuf::from).filter(|path| path.is_absolute());
+    // A home that does not exist is what system accounts have; making one would surprise everybody.
+    let home = || set("HOME").filter(|home| home.is_dir()).map(|home| home.join(".local/state"));
+    set("XDG_STATE_HOME").or_else(home)
+}
+
+/// Files in the user's state directory: works on a machine that has nothing but this program.
+pub(super) fn default_url() -> Result<String, Failure> {
+    let dir = match dir() {
+        Some(state) => state.join("distlock"),
+        None => own_temporary_directory()?,
+    };
+    let dir = dir.into_os_string().into_string().map_err(|dir| {
+        Failure::Usage(format!("the state directory {} is not UTF-8; use --url", dir.display()))
+    })?;
+    Ok(format!("file:{dir}"))
+}
+
+/// Where it is written down who took locks away. Beside the locks, not among them: there every name may be a lock's.
+pub(super) fn audit_log() -> Result<PathBuf, Failure> {
+    match env::var_os("DISTLOCK_AUDIT").filter(|path| !path.is_empty()) {
+        Some(path) => Ok(path.into()),
+        None => dir().map(|state| state.join("distlock-audit.log")).ok_or_else(|| {
+            let text = "there is no state directory for the audit log: name a file in DISTLOCK_AUDIT; nothing was freed";
+            Failure::Usage(text.to_owned())
+        }),
+    }
+}
+
+/// The last resort. Anybody can put something in our place in `/tmp`, so what stands there must be ours alone.
+fn own_temporary_directory() -> Result<PathBuf, Failure> {
+    let uid = rustix::process::geteuid().as_raw();
+    let dir = env::temp_dir().join(format!("distlock-{uid}"));
+    let cannot = |cause| Failure::System("make a directory for locks; use --url", cause);
+    match DirBuilder::new().mode(0o700).create(&dir) {
+        Err(cause) if cause.kind() != std::io::ErrorKind::AlreadyExists => {
+            return Err(cannot(cause));
+        }
+        _ => {}
+    }
+    let meta = fs::symlink_metadata(&dir).map_err(cannot)?;
+    if meta.is_dir() && meta.uid() == uid && meta.mode() & 0o022 == 0 {
+        return Ok(dir);
+    }
+    let dir = dir.display();
+    Err(Failure::Usage(format!("{dir} is not a directory of yours alone; remove it, or use --url")))
+}

@@ -1,0 +1,161 @@
+//! Where the locks are.
+
+use std::env;
+use std::sync::Arc;
+use std::time::Duration;
+
+use distlock::doctor::{Acl, Channels};
+use distlock::{Locks, Observer, Result};
+
+use super::state;
+use crate::args::{self, Kind};
+use crate::exit::Failure;
+use crate::print;
+
+/// Where the locks are: one place, but for a majority of several. A URL may hold a password: it is for connecting, not for
+/// printing.
+pub(crate) struct Store {
+    urls: Vec<String>,
+    prefix: Option<String>,
+}
+
+/// How to connect.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Setup {
+    pub(crate) watchdog: Option<Duration>,
+    /// Without waiting for anybody to answer.
+    pub(crate) lazy: bool,
+    pub(crate) observer: Option<Arc<dyn Observer>>,
+    /// As what holders are known to others.
+    pub(crate) service: Option<&'static str>,
+}
+
+impl Store {
+    pub(super) fn new(args: args::Store, kind: Kind) -> Result<Store, Failure> {
+        let urls = if args.url.is_empty() {
+            let url = match env::var("DISTLOCK_URL") {
+                Ok(url) if !url.is_empty() => url,
+                Ok(_) | Err(env::VarError::NotPresent) => state::default_url()?,
+                Err(env::VarError::NotUnicode(_)) => {
+                    return Err(Failure::Usage("DISTLOCK_URL is not UTF-8".into()));
+                }
+            };
+            match kind {
+                Kind::Redlock => url.split_whitespace().map(str::to_owned).collect(),
+                _ => vec![url],
+            }
+        } else {
+            if args.url.iter().any(|url| has_password(url)) {
+                print::complain(
+                    "every user of this machine can read the password in --url; put the URL into DISTLOCK_URL",
+                );
+            }
+            args.url
+        };
+        if urls.len() > 1 && kind != Kind::Redlock {
+            let text = "several --url: only --kind redlock uses more than one store";
+            return Err(Failure::Usage(text.to_owned()));
+        }
+        Ok(Store { urls, prefix: args.prefix })
+    }
+
+    /// The scheme alone, or how many there are: safe to print.
+    pub(crate) fn place(&self) -> String {
+        match self.urls.as_slice() {
+            [url] => scheme(url).to_owned(),
+            urls => format!("a majority of {} stores", urls.len()),
+        }
+    }
+
+    /// One `Locks` per URL.
+    pub(crate) async fn connect(&self, setup: &Setup) -> Result<Vec<Locks>> {
+        let mut all = Vec::with_capacity(self.urls.len());
+        for url in &self.urls {
+            let mut builder = Locks::builder().url(url);
+            if let Some(prefix) = &self.prefix {
+                builder = builder.prefix(prefix);
+            }
+            if let Some(watchdog) = setup.watchdog {
+                builder = builder.watchdog(watchdog);
+            }
+            if let Some(observer) = &setup.observer {
+                builder = builder.observer(observer.clone());
+            }
+            if let Some(service) = setup.service {
+                builder = builder.holder_info(service);
+            }
+            // Of several, a minority may be down.
+            if setup.lazy || self.urls.len() > 1 {
+                builder = builder.lazy();
+            }
+            all.push(builder.connect().await?);
+        }
+        Ok(all)
+    }
+
+    /// What a user of this store needs for locks whose names start with `prefix`.
+    pub(crate) fn acl(&self, prefix: &str, kinds: &[distlock::store::Kind]) -> Acl {
+        // `run` says who it is, and `show` reads it.
+        let acl = Acl::new(prefix).kinds(kinds).holder_info();
+        let Some(url) = self.urls.first() else { return acl };
+        let (scheme, rest) = url.split_once("://").unwrap_or_default();
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let option = |word: &str| query.split('&').any(|option| option == word);
+        // Behind the name of the primary, where there is one.
+        let path = rest.rsplit_once('@').map_or(rest, |(_, hosts)| hosts);
+        let parts: Vec<&str> = path.split('/').skip(1).collect();
+        match scheme.split_once('+').map(|(_, kind)| kind) {
+            Some("cluster") if option("pubsub=classic") => acl.cluster(Channels::Classic),
+            Some("cluster") if option("pubsub=both") => acl.cluster(Channels::Both),
+            Some("cluster") => acl.cluster(Channels::Sharded),
+            Some("sentinel") => database(acl.moving(), parts.get(1)),
+            Some("replicated") => database(acl.moving(), parts.first()),
+            Some(_) => acl,
+            None => database(acl, parts.first()),
+        }
+    }
+}
+
+/// In another database than 0, it has to be chosen.
+fn database(acl: Acl, db: Option<&&str>) -> Acl {
+    match db {
+        None | Some(&("" | "0")) => acl,
+        Some(_) => acl.database(),
+    }
+}
+
+/// What is safe to print of a URL.
+fn scheme(url: &str) -> &str {
+    url.split(':').next().unwrap_or_default()
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("place", &self.place()).finish_non_exhaustive()
+    }
+}
+
+fn has_password(url: &str) -> bool {
+    let credentials = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
+    credentials.is_some_and(|(credentials, _)| credentials.contains(':'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_password_counts_as_one() {
+        assert!(has_password("redis://user:pw@host"));
+        assert!(has_password("rediss://:pw@host:1"));
+        assert!(!has_password("redis://user@host:1"));
+        assert!(!has_password("redis://host:1"));
+        assert!(!has_password("file:/a@b:c"));
+    }
+
+    #[test]
+    fn a_plan_does_not_show_its_url() {
+        let store = Store { urls: vec!["redis://u:canary@h".into()], prefix: None };
+        assert!(!format!("{store:?}").contains("canary"));
+    }
+}

@@ -1,0 +1,155 @@
+//! What becomes of a command whose lock is lost.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use distlock_testkit::{Flavor, Proxy, Server};
+use support::{Bench, await_exit, await_handlers, code, is_alive, output, pid_in, wait_until};
+
+/// Notes when it works, and when it is asked to end; does not end.
+const BEATS: &str =
+    "trap 'echo > asked' TERM; echo $$ > pid; while :; do date +%s%3N >> beats; sleep 0.01; done";
+
+/// Until when the key lives, in milliseconds of the calendar; 0 if this owner does not have it.
+fn expiry(server: &Server, name: &str, owner: &str) -> u64 {
+    let script = "if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end
+        return redis.call('PEXPIRETIME', KEYS[1])";
+    let seen = server.try_cli_blocking(&["EVAL", script, "1", name, owner]).unwrap();
+    let seen = format!("{seen:?}");
+    number(&seen.chars().filter(char::is_ascii_digit).collect::<String>())
+}
+
+/// When the command was last at work, in milliseconds of the calendar.
+fn last_beat(bench: &Bench) -> u64 {
+    let beats = fs::read_to_string(bench.path("beats")).unwrap();
+    beats.lines().rfind(|line| line.len() > 12).unwrap().parse().unwrap()
+}
+
+fn number(text: &str) -> u64 {
+    text.trim().parse().unwrap()
+}
+
+/// The server is there, but not for the holder: the worst case, since others get in as soon as the key is gone.
+#[test]
+fn a_holder_that_is_cut_off_stops_its_command_before_the_key_expires() {
+    let server = Server::builder(Flavor::Redis).start_blocking();
+    for policy in ["stop", "kill"] {
+        let proxy = Proxy::start_blocking(server.addr());
+        let (cut_off, bench) = (Bench::on(proxy.url()), Bench::on(server.url()));
+        let name = format!("x-{policy}");
+        let options = ["--watchdog", "3s", "--on-lost", policy];
+        let mut run = cut_off.run(&options, &name, BEATS).spawn().unwrap();
+        cut_off.await_file("beats");
+        let owner = bench.show(&name)["holders"][0]["owner"].as_str().unwrap().to_owned();
+        proxy.blackhole(true);
+        let mut next = bench.run(&["--wait", "20s"], &name, "date +%s%3N > next").spawn().unwrap();
+        // What was under way may still arrive: the latest expiry of this owner's key counts.
+        let mut latest = 0;
+        wait_until("the end of the command", || {
+            latest = latest.max(expiry(&server, &name, &owner));
+            run.try_wait().unwrap().is_some()
+        });
+        assert_eq!(await_exit(&mut run).code(), Some(70), "{policy}");
+        assert_eq!(await_exit(&mut next).code(), Some(0), "{policy}");
+        let (last, next) = (last_beat(&cut_off), number(&bench.await_file("next")));
+        assert!(last < latest, "{policy}: it worked until {last}, the key lived until {latest}");
+        assert!(last < next, "{policy}: two were inside");
+        assert_eq!(cut_off.path("asked").exists(), policy == "stop", "{policy}");
+        assert!(!is_alive(pid_in(&cut_off.await_file("pid"))), "{policy}");
+        println!("{policy}: stopped {} ms before the key expired", latest - last);
+    }
+}
+
+/// It wakes up when the key has expired, and lets the next one in at once.
+#[test]
+fn a_server_that_freezes_lets_nobody_in_beside_the_command() {
+    let server = Server::builder(Flavor::Redis).start_blocking();
+    let bench = Bench::on(server.url());
+    let mut run = bench.run(&["--watchdog", "2s"], "x", BEATS).spawn().unwrap();
+    bench.await_file("beats");
+    let owner = bench.show("x")["holders"][0]["owner"].as_str().unwrap().to_owned();
+    let mut next = bench.run(&["--wait", "20s"], "x", "date +%s%3N > next").spawn().unwrap();
+    await_handlers(&next);
+    let expiry = expiry(&server, "x", &owner);
+    server.stop();
+    wait_until("the key expires", || {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        now.as_millis() as u64 > expiry
+    });
+    server.cont();
+    assert_eq!(await_exit(&mut run).code(), Some(70));
+    assert_eq!(await_exit(&mut next).code(), Some(0));
+    assert!(last_beat(&bench) < number(&bench.await_file("next")), "two were inside");
+    assert!(bench.path("asked").exists());
+}
+
+#[test]
+fn a_deleted_lock_ends_the_command() {
+    let server = Server::builder(Flavor::Redis).start_blocking();
+    for policy in ["stop", "kill"] {
+        let bench = Bench::on(server.url());
+        let options = ["--watchdog", "2s", "--on-lost", policy];
+        let mut run = bench.run(&options, "x", BEATS).spawn().unwrap();
+        bench.await_file("beats");
+        server.try_cli_blocking(&["DEL", "x"]).unwrap();
+        assert_eq!(await_exit(&mut run).code(), Some(70), "{policy}");
+        assert_eq!(bench.path("asked").exists(), policy == "stop", "{policy}");
+    }
+}
+
+#[test]
+fn a_command_that_is_only_warned_about_runs_on_and_is_70_all_the_same() {
+    let server = Server::builder(Flavor::Redis).start_blocking();
+    for (bench, limit) in [
+        (Bench::new(), ["--watchdog", "1s"]),
+        (Bench::on(server.url()), ["--watchdog", "1s"]),
+        (Bench::on(server.url()), ["--lease", "1s"]),
+    ] {
+        let script = "trap 'echo > asked' TERM; echo > ready; read line < go; echo > done; exit 3";
+        assert!(Command::new("mkfifo").arg(bench.path("go")).status().unwrap().success());
+        let errors = fs::File::create(bench.path("errors")).unwrap();
+        let options = [&["--on-lost", "warn"], &limit[..]].concat();
+        let mut run = bench.run(&options, "x", script);
+        let mut run = run.stderr(Stdio::from(errors)).spawn().unwrap();
+        bench.await_file("ready");
+        if limit[0] == "--watchdog" {
+            assert_eq!(code(bench.distlock(["unlock", "--force", "x"])), 0);
+        }
+        // It is told while it runs, loudly, and once.
+        wait_until("a warning", || {
+            let said = fs::read_to_string(bench.path("errors")).unwrap();
+            said.contains("WARNING: the lock x is lost")
+        });
+        assert!(run.try_wait().unwrap().is_none(), "it runs on");
+        assert_eq!(code(bench.run(&["--wait", "10s"], "x", "true")), 0, "others get in meanwhile");
+        fs::write(bench.path("go"), "go\n").unwrap();
+        assert_eq!(await_exit(&mut run).code(), Some(70), "{limit:?}");
+        bench.await_file("done");
+        assert!(!bench.path("asked").exists());
+        let said = fs::read_to_string(bench.path("errors")).unwrap();
+        assert_eq!(said.matches("WARNING").count(), 1, "{said}");
+        assert!(said.contains("exit status: 3"), "{said}");
+    }
+}
+
+#[test]
+fn a_policy_for_what_cannot_be_lost_is_64() {
+    let bench = Bench::on("memory:".to_owned());
+    let wrong: [&[&str]; 5] = [
+        &["--kind", "latch", "--on-lost", "stop"],
+        &["--kind", "semaphore", "-n", "1", "--on-lost", "kill"],
+        &["--kind", "latch", "--watchdog", "1s"],
+        &["--on-lost", "pray"],
+        &["--semaphore", "--kind", "fair", "-n", "1"],
+    ];
+    for options in wrong {
+        let output = output(bench.run(options, "x", "echo never"));
+        assert_eq!(output.status.code(), Some(64), "{options:?}: {output:?}");
+        assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{options:?}");
+    }
+}
