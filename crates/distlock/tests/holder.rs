@@ -64,3 +64,25 @@ async fn a_majority_says_who_holds_it() {
         assert!(node.list("").await.expect("memory").is_empty());
     }
 }
+
+/// Both can be set where no code is touched.
+#[cfg(feature = "profiles")]
+#[tokio::test]
+async fn a_profile_says_who_holds_it() {
+    use distlock::Profiles;
+
+    let profiles = Profiles::parse(
+        "[profile.main]\nurl = 'memory:said'\nholder_info = 'billing'\nslow_hold = '5s'",
+    )
+    .expect("both are keys");
+    let locks = profiles.locks("main").await.expect("memory");
+    let _guard = locks.mutex("k").lock().label("x").await.expect("it is free");
+    let holder = locks.mutex("k").holder().await.expect("memory").expect("it is held");
+    assert_eq!(holder.info.map(|info| info.service).as_deref(), Some("billing"));
+    let wrong = Profiles::parse("[profile.main]\nurl = 'memory:'\nslow_hold = 'soon'");
+    let wrong = wrong.expect_err("no duration").to_string();
+    assert!(wrong.contains("slow_hold") && wrong.contains('3'), "{wrong}");
+    let never = Profiles::parse("[profile.main]\nurl = 'memory:'\nslow_hold = '0s'");
+    let never = never.expect("a duration").locks("main").await.expect_err("no time at all");
+    assert_eq!(never.kind(), distlock::ErrorKind::InvalidDuration);
+}

@@ -260,3 +260,48 @@ impl Drop for Subscription {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::holder::{Asker, service};
+    use crate::store::What;
+    use crate::store::state::entry;
+
+    /// Whoever comes and goes beside one who stays leaves no words behind.
+    #[test]
+    fn words_go_with_their_holders() {
+        let table = Table::default();
+        let (name, now): (Arc<str>, _) = ("s".into(), Moment::from_origin(Duration::from_secs(1)));
+        let asker = Asker::new(&service("billing"), Some("x"), now);
+        let claim = |owner, depth| Claim {
+            name: name.clone(),
+            owner,
+            lease: Duration::from_secs(30),
+            depth,
+            heir_of: None,
+            what: What::Permits { count: 1, initial: Some(3) },
+            info: Some(asker.info(&crate::env::System)),
+        };
+        let words = || table.of(&name).cells[&name].infos.as_ref().map_or(0, |infos| infos.len());
+        let take = |claim: &Claim| {
+            let step = |entry, around: &dyn Around| entry::acquire(entry, claim, now, around);
+            table.step(&name, Some(claim), now, step).map(drop).unwrap();
+        };
+        let leave = |claim: &Claim| {
+            let step = |entry, around: &dyn Around| entry::release(entry, claim, now, around);
+            table.step(&name, Some(claim), now, step).map(drop).unwrap();
+        };
+        let client = uuid::Uuid::new_v4();
+        take(&claim(Owner::mint(client), 1));
+        for _ in 0..10 {
+            let owner = Owner::mint(client);
+            take(&claim(owner, 1));
+            assert_eq!(words(), 2);
+            leave(&claim(owner, 0));
+            assert_eq!(words(), 1);
+        }
+    }
+}

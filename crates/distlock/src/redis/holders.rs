@@ -4,6 +4,7 @@
 //! `holders_step.lua`, which knows no kind: it looks at what the step answers.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use redis::Value;
@@ -12,7 +13,7 @@ use super::call::{Call, Script};
 use super::wire::{self, Text, millis};
 use super::{Extras, RedisStore, list};
 use crate::env::BoxFuture;
-use crate::error::{ErrorKind, Result};
+use crate::error::ErrorKind;
 use crate::holder::HolderInfo;
 use crate::store::{Claim, Mode, Snapshot, What};
 use crate::together::join_all;
@@ -111,10 +112,10 @@ fn look(seen: &Snapshot, channel: &str) -> (Call, Vec<String>) {
     (call, fields)
 }
 
-/// What is said of a lock, added to it. Whatever is no answer adds nothing.
-fn add(seen: &mut Snapshot, fields: &[String], reply: Value) {
-    let Value::Array(parts) = reply else { return };
-    let [Value::Int(listening), Value::Array(texts)] = &parts[..] else { return };
+/// What is said of a lock, added to it. Whatever is no answer adds nothing. False if it may not be asked who listens.
+fn add(seen: &mut Snapshot, fields: &[String], reply: &Value) -> bool {
+    let Value::Array(parts) = reply else { return true };
+    let [Value::Int(listening), Value::Array(texts)] = &parts[..] else { return true };
     seen.waiters = u32::try_from(*listening).ok();
     for (field, text) in fields.iter().zip(texts) {
         let Value::BulkString(text) = text else { continue };
@@ -124,6 +125,7 @@ fn add(seen: &mut Snapshot, fields: &[String], reply: Value) {
             holder.info = Some(info.clone());
         }
     }
+    *listening != -2
 }
 
 /// Where those who wait for it listen; empty if they do not, or each for itself.
@@ -142,39 +144,44 @@ fn channel(what: What, name: &str) -> String {
 impl RedisStore {
     /// The same with what its holders say, and how many wait. Not being allowed to ask that is no trouble: it is an extra.
     pub(super) async fn with_surroundings(&self, what: What, mut seen: Snapshot) -> Snapshot {
-        let _ = self.look_around(what, &mut seen).await;
+        self.look_around(what, &mut seen).await;
         if matches!(what, What::Fair { .. }) {
             seen.waiters = u32::try_from(seen.queue.len()).ok();
         }
         seen
     }
 
-    async fn look_around(&self, what: What, seen: &mut Snapshot) -> Result<()> {
-        if seen.holders.is_empty() && seen.count.is_none() {
-            return Ok(());
+    async fn look_around(&self, what: What, seen: &mut Snapshot) {
+        let Extras { env, patience, may_read, may_count, .. } = &self.extras;
+        let nobody = seen.holders.is_empty() && seen.count.is_none();
+        if nobody || !may_read.load(Ordering::Relaxed) {
+            return;
         }
-        let (call, fields) = look(seen, &channel(what, &seen.name));
-        let Extras { env, patience, .. } = &self.extras;
-        tokio::select! {
-            reply = self.run(what, &seen.name, call) => add(seen, &fields, reply?),
-            () = env.sleep_until(env.now().after(*patience)) => {}
+        let counted = may_count.load(Ordering::Relaxed);
+        let channel = if counted { channel(what, &seen.name) } else { String::new() };
+        let (call, fields) = look(seen, &channel);
+        let reply = tokio::select! {
+            reply = self.run(what, &seen.name, call) => reply,
+            () = env.sleep_until(env.now().after(*patience)) => return,
+        };
+        match reply {
+            Ok(reply) if !add(seen, &fields, &reply) => may_count.store(false, Ordering::Relaxed),
+            Err(e) if e.kind() == ErrorKind::Config => may_read.store(false, Ordering::Relaxed),
+            _ => {}
         }
-        Ok(())
     }
 
-    /// The same for all of these. If one may not be asked about, the others may not either.
+    /// The same for all of these. The first is asked about alone: if that may not be, the others may not either.
     pub(super) async fn with_all_surroundings(&self, mut locks: Vec<Snapshot>) -> Vec<Snapshot> {
-        for some in locks.chunks_mut(list::BATCH) {
-            let looks = some.iter_mut().map(|seen| -> BoxFuture<'_, Result<()>> {
+        let first = locks.len().min(1);
+        let (first, rest) = locks.split_at_mut(first);
+        for some in std::iter::once(first).chain(rest.chunks_mut(list::BATCH)) {
+            let looks = some.iter_mut().map(|seen| -> BoxFuture<'_, ()> {
                 let shared = seen.holders.iter().any(|holder| holder.mode != Mode::Exclusive);
                 let what = if shared { What::Read } else { What::Exclusive };
                 Box::pin(self.look_around(what, seen))
             });
-            let looked = join_all(looks.collect()).await;
-            if looked.iter().any(|looked| matches!(looked, Err(e) if e.kind() == ErrorKind::Config))
-            {
-                break;
-            }
+            join_all(looks.collect()).await;
         }
         locks
     }
@@ -209,12 +216,12 @@ mod tests {
             Value::Array(vec![Value::Int(-1), Value::Array(vec![Value::BulkString(vec![0xff])])]),
         ] {
             let mut seen = Snapshot::held("k", vec![Holder::new("a", 1)], ttl);
-            add(&mut seen, &fields, reply);
+            add(&mut seen, &fields, &reply);
             assert_eq!(seen, Snapshot::held("k", vec![Holder::new("a", 1)], ttl));
         }
         let mut seen = Snapshot::held("k", vec![Holder::new("a", 1)], ttl);
         let said = Value::Array(vec![text("host=h&pid=1&service=s&at=1&waited=0")]);
-        add(&mut seen, &fields, Value::Array(vec![Value::Int(3), said]));
+        add(&mut seen, &fields, &Value::Array(vec![Value::Int(3), said]));
         assert_eq!(seen.waiters, Some(3));
         assert_eq!(seen.holders[0].info.as_ref().map(|info| info.pid), Some(1));
     }

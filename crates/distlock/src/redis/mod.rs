@@ -38,6 +38,7 @@ pub(crate) use target::Target;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ::redis::Value;
@@ -70,6 +71,10 @@ struct Extras {
     env: Arc<dyn Env>,
     /// How long one waits for what is nice to know.
     patience: Duration,
+    /// Whether this user may read what holders say, and count who listens. Found out by asking, and not asked again if not: each
+    /// refusal is a line in the server's log.
+    may_read: AtomicBool,
+    may_count: AtomicBool,
 }
 
 /// What a store needs of its surroundings.
@@ -93,7 +98,14 @@ impl Surroundings {
     fn extras(&self) -> Extras {
         // Whoever asks has had an answer already, and must not lose it for want of this one.
         let patience = self.reply_timeout / 2;
-        Extras { holder_info: self.holder_info, env: self.env.clone(), patience }
+        let (may_read, may_count) = (AtomicBool::new(true), AtomicBool::new(true));
+        Extras {
+            holder_info: self.holder_info,
+            env: self.env.clone(),
+            patience,
+            may_read,
+            may_count,
+        }
     }
 }
 

@@ -74,6 +74,11 @@ fn prefixes(prefix: &str) -> [String; 2] {
     [prefix.to_owned(), format!("{prefix}{{t}}")]
 }
 
+/// What holders say, and who waits, is looked for by everybody who is told that a lock is busy, and is no trouble if it may not be.
+fn is_extra(entry: &str) -> bool {
+    ["distlock_holders", "\"hmget\"", "\"pubsub|numsub\""].iter().any(|word| entry.contains(word))
+}
+
 async fn every_kind_works(flavor: Flavor) {
     let server = Server::builder(flavor).start().await;
     for kind in KINDS {
@@ -84,7 +89,8 @@ async fn every_kind_works(flavor: Flavor) {
         }
         if flavor != Flavor::Redis62 {
             // Nothing was refused in silence either; but a server that knows CLIENT SETINFO refuses it, once per connection.
-            let log: Vec<Vec<redis::Value>> = server.ask(&["ACL", "LOG"]).await;
+            let mut log: Vec<Vec<redis::Value>> = server.ask(&["ACL", "LOG"]).await;
+            log.retain(|entry| !is_extra(&format!("{entry:?}")));
             let said = format!("{log:?}").replace("client|setinfo", "");
             assert!(log.len() <= 1 && !said.contains("|"), "{kind}: {said}");
         }
@@ -141,7 +147,7 @@ mod several {
         let log: Vec<redis::Value> = server.ask(&["ACL", "LOG"]).await;
         let log = log.into_iter().map(|entry| format!("{entry:?}"));
         let is_known = |entry: &String| entry.contains("setinfo") || entry.contains("shardnumsub");
-        log.filter(|entry| !is_known(entry)).collect()
+        log.filter(|entry| !is_known(entry) && !is_extra(entry)).collect()
     }
 
     #[tokio::test]
