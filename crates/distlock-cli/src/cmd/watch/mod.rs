@@ -6,7 +6,9 @@ mod screen;
 
 use std::time::Duration;
 
+use rustix::process::Signal;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use crate::exit::{Exit, Failure};
 use crate::plan::Watch;
@@ -19,18 +21,39 @@ use screen::{Key, Screen};
 pub(super) async fn watch(plan: Watch) -> Result<Exit, Failure> {
     let mut signals = Signals::new().map_err(|cause| Failure::System("catch signals", cause))?;
     let eyes = Eyes::open(&plan).await?;
-    let sights = keep_looking(eyes, plan.interval, plan.count);
+    let (sights, looking) = keep_looking(eyes, plan.interval, plan.count);
     let board = Board::new(plan.store.place());
-    match plan.json {
+    let end = match plan.json {
         true => in_lines(board, sights, &mut signals).await,
         false => on_screen(board, sights, &mut signals, plan.interval).await,
+    };
+    match end? {
+        End::Seen => match looking.await {
+            Ok(()) => Ok(Exit::Done),
+            Err(cause) => Err(Failure::System("go on looking", cause.into())),
+        },
+        End::Enough => Ok(Exit::Done),
+        End::Signal(signal) => Ok(Exit::Signal(signal.as_raw())),
     }
 }
 
+/// Why it ended.
+enum End {
+    /// There is nothing more to see.
+    Seen,
+    /// Whoever watched has had enough.
+    Enough,
+    Signal(Signal),
+}
+
 /// Looks beside those who show it: a store that does not answer must not keep a screen from scrolling.
-fn keep_looking(eyes: Eyes, interval: Duration, count: Option<u64>) -> mpsc::Receiver<Sight> {
+fn keep_looking(
+    eyes: Eyes,
+    interval: Duration,
+    count: Option<u64>,
+) -> (mpsc::Receiver<Sight>, JoinHandle<()>) {
     let (sender, sights) = mpsc::channel(1);
-    tokio::spawn(async move {
+    let looking = tokio::spawn(async move {
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut left = count;
@@ -43,25 +66,25 @@ fn keep_looking(eyes: Eyes, interval: Duration, count: Option<u64>) -> mpsc::Rec
         }
         eyes.close().await;
     });
-    sights
+    (sights, looking)
 }
 
 async fn in_lines(
     mut board: Board,
     mut sights: mpsc::Receiver<Sight>,
     signals: &mut Signals,
-) -> Result<Exit, Failure> {
+) -> Result<End, Failure> {
     loop {
         tokio::select! {
             sight = sights.recv() => {
-                let Some(sight) = sight else { return Ok(Exit::Done) };
+                let Some(sight) = sight else { return Ok(End::Seen) };
                 board.add(sight);
                 // Whoever reads it may have enough: `distlock watch --json | head`.
                 if print::try_out(&format!("{}\n", board.json())).is_err() {
-                    return Ok(Exit::Done);
+                    return Ok(End::Enough);
                 }
             }
-            signal = signals.recv() => return Ok(Exit::Signal(signal.as_raw())),
+            signal = signals.recv() => return Ok(End::Signal(signal)),
         }
     }
 }
@@ -71,7 +94,7 @@ async fn on_screen(
     mut sights: mpsc::Receiver<Sight>,
     signals: &mut Signals,
     interval: Duration,
-) -> Result<Exit, Failure> {
+) -> Result<End, Failure> {
     let cannot = |cause| Failure::System("draw on the terminal", cause);
     let mut screen = Screen::open().map_err(cannot)?;
     let mut keys = screen::keys().map_err(|cause| Failure::System("start a thread", cause))?;
@@ -82,15 +105,15 @@ async fn on_screen(
         tokio::select! {
             sight = sights.recv() => match sight {
                 Some(sight) => board.add(sight),
-                None => return Ok(Exit::Done),
+                None => return Ok(End::Seen),
             },
             key = keys.recv() => match key {
-                Some(Key::Quit) | None => return Ok(Exit::Done),
+                Some(Key::Quit) | None => return Ok(End::Seen),
                 Some(Key::Scroll(step)) => screen.scroll(step),
                 Some(Key::Redraw) => screen.clear().map_err(cannot)?,
             },
             _ = ticks.tick() => {}
-            signal = signals.recv() => return Ok(Exit::Signal(signal.as_raw())),
+            signal = signals.recv() => return Ok(End::Signal(signal)),
         }
     }
 }
