@@ -145,7 +145,8 @@ impl Guard {
     }
 
     /// Forgets the guard without releasing: the lock stays, unrenewed, until its lease ends or somebody calls
-    /// [`Mutex::unlock`](crate::Mutex::unlock) with the owner this returns.
+    /// [`Mutex::unlock`](crate::Mutex::unlock) with the owner this returns. On `memory:` and `file:` it ends with the process at the
+    /// latest: there the dead hold nothing.
     pub fn leak(self) -> Owner {
         self.hold.leak()
     }

@@ -407,14 +407,8 @@ impl Drop for Hub {
             return;
         }
         let me = self.me().take();
-        let mut held = false;
-        for stripe in 0..STRIPES {
-            if let Some(Me { life, .. }) = &me {
-                // What cannot be read may have something.
-                held |= self.mentions(stripe, life.id).unwrap_or(true);
-            }
-            self.clear_away(stripe);
-        }
+        let held = me.as_ref().is_some_and(|me| self.knows(me.life.id));
+        (0..STRIPES).for_each(|stripe| self.clear_away(stripe));
         let Some(Me { life, bell }) = me else { return };
         if let Some(bell) = bell {
             bell.nudge();
@@ -430,6 +424,11 @@ impl Drop for Hub {
 }
 
 impl Hub {
+    /// Whether a process has anything here, as far as that can be read.
+    pub(super) fn knows(&self, process: Uuid) -> bool {
+        (0..STRIPES).any(|stripe| self.mentions(stripe, process).unwrap_or(true))
+    }
+
     fn mentions(&self, stripe: usize, process: Uuid) -> Result<bool> {
         match self.enter(stripe, false)? {
             Entered::In(inside) => inside.mentions(process),

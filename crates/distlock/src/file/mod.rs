@@ -26,6 +26,8 @@ mod watch;
 
 #[cfg(test)]
 mod tests;
+#[cfg(all(test, feature = "redis"))]
+pub(crate) use tests::passing_store;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -24,7 +24,7 @@ pub(super) struct Record {
     /// Whose processes the owners in the entry are.
     pub(super) people: Vec<Person>,
     /// What holders say of themselves, by [`Holder::info_key`].
-    infos: Vec<(Arc<str>, Arc<str>)>,
+    pub(super) infos: Vec<(Arc<str>, Arc<str>)>,
     /// Who listens.
     pub(super) ears: Vec<Ear>,
 }

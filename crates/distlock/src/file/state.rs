@@ -330,7 +330,7 @@ fn read_full(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
 }
 
 /// A checksum. Each step is a bijection, so a change within eight bytes never goes unseen.
-fn sum(bytes: &[u8]) -> u64 {
+pub(super) fn sum(bytes: &[u8]) -> u64 {
     const PRIME: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |sum: u64, word: u64| {
         let sum = (sum ^ word).wrapping_mul(PRIME);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use crate::owner::Owner;
-use crate::store::state::{Step, entry};
+use crate::store::state::{Step, Wake, entry};
 use crate::store::{Claim, What};
 
 use super::FileStore;
@@ -56,8 +56,7 @@ impl FileStore {
             }
         }
         tracing::info!(target: "distlock", %process, "a process has died: what it held is free");
-        bell::remove(&self.hub.dir, process);
-        life::bury(&self.hub.dir, process);
+        self.bury(process);
         true
     }
 
@@ -65,12 +64,22 @@ impl FileStore {
     pub(super) fn sweep_apart(self: &Arc<FileStore>) {
         let everybody = life::everybody(&self.hub.dir).unwrap_or_default();
         let is_dead = |process: &Uuid| self.hub.lives.state(&self.hub.dir, *process) == State::Dead;
-        if everybody.iter().any(is_dead) {
+        let dead: Vec<Uuid> = everybody.into_iter().filter(is_dead).collect();
+        // Most have left nothing but their names: programs that run for a moment need not wait to clear those away.
+        let (left, nothing): (Vec<Uuid>, Vec<Uuid>) =
+            dead.into_iter().partition(|process| self.hub.knows(*process));
+        nothing.into_iter().for_each(|process| self.bury(process));
+        if !left.is_empty() {
             let store = self.clone();
             self.env.spawn_apart(Box::pin(async move {
-                store.sweep_dead(&everybody).await;
+                store.sweep_dead(&left).await;
             }));
         }
+    }
+
+    fn bury(&self, process: Uuid) {
+        bell::remove(&self.hub.dir, process);
+        life::bury(&self.hub.dir, process);
     }
 }
 
@@ -80,6 +89,12 @@ fn forget(turn: &mut Turn<'_>, process: Uuid) {
     let dead = |person: &&super::record::Person| person.process == process;
     let people: Vec<_> = turn.record.people.iter().filter(dead).cloned().collect();
     for person in people {
+        // Whoever waits for it as a mutex is told as well as the first in line.
+        if let Some(entry::Entry::Hold(hold)) = &turn.record.entry
+            && hold.held.as_ref().is_some_and(|held| held.owner == person.owner)
+        {
+            turn.wakes.push(Wake::Everybody);
+        }
         for what in ways_to_have(turn, person.permits) {
             let claim = gone(person.owner, what);
             let entry = turn.record.entry.take();
@@ -101,7 +116,7 @@ fn forget(turn: &mut Turn<'_>, process: Uuid) {
 fn ways_to_have(turn: &Turn<'_>, permits: u32) -> Vec<What> {
     match &turn.record.entry {
         None => vec![],
-        Some(entry::Entry::Hold(_)) => vec![What::Exclusive, What::Fair { patience: None }],
+        Some(entry::Entry::Hold(_)) => vec![What::Fair { patience: None }],
         Some(entry::Entry::Rw(_)) => vec![What::Write { waits: false }, What::Read],
         Some(entry::Entry::Simple(_)) => vec![What::Simple],
         Some(entry::Entry::Permits(_)) => vec![What::Permits { count: 1, initial: None }],

@@ -31,8 +31,8 @@ use crate::store::{Admin, Kind, PermitsOp, Snapshot, What};
 /// and then, so a lost message delays it and no more.
 ///
 /// # If the holder dies
-/// Its permits stay out. [`inspect`](Semaphore::inspect) says who has how many; [`unlock`](Semaphore::unlock) gives back
-/// what one owner has and [`force_unlock`](Semaphore::force_unlock) what all have. Permits that Java or
+/// Its permits stay out, except on `file:`, where it is known who is dead. [`inspect`](Semaphore::inspect) says who has how
+/// many; [`unlock`](Semaphore::unlock) gives back what one owner has and [`force_unlock`](Semaphore::force_unlock) what all have. Permits that Java or
 /// [`add`](Semaphore::add) took out are known to nobody: [`release`](Semaphore::release) puts them back.
 ///
 /// # Cancel safety

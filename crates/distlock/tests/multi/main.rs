@@ -10,7 +10,7 @@ macro_rules! promises {
         $(mod $suite {
             $(mod $promise {
                 use distlock_testkit::Flavor::{Redis, Redis62, Valkey};
-                use distlock_testkit::suites::Site::{Acl, Memory, Paused, Server};
+                use distlock_testkit::suites::Site::{Acl, File, Memory, Paused, Server};
                 use distlock_testkit::suites::multi::{stand, $suite::$promise};
 
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -22,6 +22,16 @@ macro_rules! promises {
                 #[tokio::test(start_paused = true)]
                 async fn paused() {
                     stand(&[Paused], $promise).await;
+                }
+
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn file() {
+                    stand(&[File], $promise).await;
+                }
+
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn file_and_memory() {
+                    stand(&[File, Memory], $promise).await;
                 }
 
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -38,13 +38,18 @@ macro_rules! promises_of_a_majority {
         mod nodes {
             $(mod $promise {
                 use distlock_testkit::Flavor::{Redis, Redis62, Valkey};
-                use distlock_testkit::suites::Site::{Acl, Memory, Paused, Server};
+                use distlock_testkit::suites::Site::{Acl, File, Memory, Paused, Server};
                 use distlock_testkit::suites::redlock::{stand, nodes::$promise};
 
                 /// In virtual time.
                 #[tokio::test(start_paused = true)]
                 async fn three_tables() {
                     stand(&[Paused; 3], $promise).await;
+                }
+
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn three_directories() {
+                    stand(&[File; 3], $promise).await;
                 }
 
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

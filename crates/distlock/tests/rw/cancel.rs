@@ -231,6 +231,11 @@ macro_rules! on_every_store {
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn file() {
+                at(Site::File).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn redis() {
                 at(Site::Server(Flavor::Redis)).await;
             }

@@ -1,4 +1,5 @@
-//! The scripts and the pure state machines give the same answers to the same steps: in memory, on Redis and on Valkey.
+//! The scripts and the pure state machines give the same answers to the same steps: in memory, in files, on Redis and on
+//! Valkey.
 //!
 //! Each kind says which steps there are; sequences of them are drawn at random and, if they fail, shrunk.
 
@@ -264,9 +265,11 @@ pub(super) fn agree(
     });
 }
 
-/// Memory first, then every server that is installed.
+/// Memory first, then files, then every server that is installed.
 async fn stores() -> (Vec<RealServer>, Vec<Arc<dyn Store>>) {
     let mut stores: Vec<Arc<dyn Store>> = vec![MemoryStore::new(Arc::new(System))];
+    #[cfg(all(feature = "file", target_os = "linux"))]
+    stores.push(crate::file::passing_store());
     let mut servers = vec![RealServer::redis().await];
     match Flavor::Valkey.program() {
         Some(_) => servers.push(RealServer::valkey().await),

@@ -1,0 +1,121 @@
+use std::io::Write;
+
+use super::super::record::Ear;
+use super::*;
+
+async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(10), work).await.unwrap_or_else(|_| panic!("{what}"))
+}
+
+fn ears(store: &FileStore, name: &str) -> Vec<Ear> {
+    let records = store.hub.try_read(Place::of(name).stripe).unwrap().unwrap();
+    records.into_iter().filter(|(known, _)| known == name).flat_map(|(_, r)| r.ears).collect()
+}
+
+#[tokio::test]
+async fn listeners_hear_releases_and_leave_nothing_behind() {
+    let temp = Temp::new();
+    let (here, there) = (temp.store(), temp.store());
+    let a = claim("k");
+    let free = async || {
+        there.acquire(&a).await.unwrap();
+        there.release(&at_depth(&a, 0)).await.unwrap()
+    };
+    assert_eq!(free().await, Released::Freed { heard_by: 0 });
+    let mut one = here.listen(&a).await.unwrap();
+    assert_eq!(free().await, Released::Freed { heard_by: 1 });
+    soon("it is heard", one.heard()).await;
+    let mut two = here.listen(&a).await.unwrap();
+    assert_eq!(ears(&here, "k").len(), 1, "one ear for all who are here");
+    assert_eq!(free().await, Released::Freed { heard_by: 2 });
+    soon("both hear it", async { (one.heard().await, two.heard().await) }).await;
+    drop(one);
+    assert_eq!(free().await, Released::Freed { heard_by: 1 });
+    drop(two);
+    assert_eq!(free().await, Released::Freed { heard_by: 0 });
+    assert_eq!(ears(&here, "k"), []);
+    drop((here, there));
+    assert_eq!(temp.files(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_renewal_wakes_nobody_and_neither_does_another_name() {
+    let temp = Temp::new();
+    let store = temp.store();
+    let (a, b) = (claim("k"), claim("l"));
+    store.acquire(&a).await.unwrap();
+    let mut listener = store.listen(&a).await.unwrap();
+    for _ in 0..20 {
+        assert!(renewed(&store, &a).await);
+        store.acquire(&b).await.unwrap();
+        store.release(&at_depth(&b, 0)).await.unwrap();
+    }
+    // Also not when it is looked whether a call was missed.
+    store.hub.look_for_missed_calls();
+    // A holder that looks after its lock when it hears something would renew it for ever.
+    let heard = std::pin::pin!(listener.heard())
+        .poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
+    assert!(heard.is_pending());
+}
+
+/// Calls as if another process had.
+fn call_from_elsewhere(store: &FileStore, name: &str) {
+    let mut work = Some(|turn: &mut Turn<'_>| {
+        turn.record.ears.iter_mut().for_each(|ear| ear.calls += 1);
+        Ok(())
+    });
+    let clock = || store.env.now();
+    store.hub.try_step(name, &clock, &mut work).unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_call_that_did_not_arrive_is_made_up_for() {
+    let temp = Temp::new();
+    let store = temp.store();
+    let a = claim("k");
+    let mut listener = store.listen(&a).await.unwrap();
+    // Whoever was to call was killed after its step and before the call.
+    call_from_elsewhere(&store, "k");
+    soon("it is found within seconds", listener.heard()).await;
+    call_from_elsewhere(&store, "k");
+    soon("and the next one as well", listener.heard()).await;
+}
+
+#[tokio::test]
+async fn a_flood_of_calls_and_garbage_is_outlived() {
+    let temp = Temp::new();
+    let store = temp.store();
+    let a = claim("k");
+    let mut listener = store.listen(&a).await.unwrap();
+    let bell = temp.files().into_iter().find(|file| file.starts_with("bell-")).unwrap();
+    let mut pipe = fs::File::options().write(true).open(temp.0.join(bell)).unwrap();
+    for _ in 0..4096 {
+        pipe.write_all(&[7; 64]).unwrap(); // blocks until it is read
+    }
+    store.acquire(&a).await.unwrap();
+    store.release(&at_depth(&a, 0)).await.unwrap();
+    soon("it still hears", listener.heard()).await;
+}
+
+#[tokio::test]
+async fn an_ear_that_was_left_is_taken_down_when_it_is_called() {
+    let temp = Temp::new();
+    let store = temp.store();
+    let a = claim("k");
+    let keeper = store.listen(&claim("other")).await.unwrap();
+    let process = store.hub.id().unwrap();
+    let mut work = Some(|turn: &mut Turn<'_>| {
+        turn.record.ears.push(Ear { process, waiter: None, calls: 0 });
+        Ok(())
+    });
+    store.hub.try_step("k", &|| store.env.now(), &mut work).unwrap().unwrap();
+    let call = super::super::bell::Call { hash: Place::of("k").hash, waiter: None, calls: 1 };
+    assert!(super::super::bell::ring(&store.hub.dir, process, &call));
+    soon("it is gone", async {
+        while !ears(&store, "k").is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    drop((keeper, a));
+}

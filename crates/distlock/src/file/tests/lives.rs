@@ -1,0 +1,173 @@
+//! Who counts as dead, and what becomes of what they had.
+
+use std::os::fd::AsFd;
+
+use rustix::fs::FlockOperation;
+
+use super::super::life::{Lives, State, boot_id};
+use super::super::record::Ear;
+use super::*;
+
+/// A file that says that there was such a process.
+fn write_life(temp: &Temp, text: &str) -> Uuid {
+    let id = Uuid::new_v4();
+    fs::write(temp.0.join(format!("life-{}", id.simple())), text).unwrap();
+    id
+}
+
+fn own_life(temp: &Temp) -> String {
+    let store = temp.store();
+    let id = store.hub.id().unwrap();
+    fs::read_to_string(temp.0.join(format!("life-{}", id.simple()))).unwrap()
+}
+
+fn state(temp: &Temp, id: Uuid) -> State {
+    let dir = super::super::dir::Dir::open(&temp.0).unwrap();
+    Lives::new(boot_id().unwrap()).state(&dir, id)
+}
+
+fn with(text: &str, key: &str, value: &str) -> String {
+    let lines = text.lines().map(|line| match line.split_once(' ') {
+        Some((known, _)) if known == key => format!("{key} {value}\n"),
+        _ => format!("{line}\n"),
+    });
+    lines.collect()
+}
+
+#[test]
+fn two_witnesses_have_to_agree_that_a_process_is_dead() {
+    let temp = Temp::new();
+    let own = own_life(&temp);
+    // Its lock is free, but a process with that pid and start time runs: this one.
+    assert_eq!(state(&temp, write_life(&temp, &own)), State::Alive);
+    // The pid is another process's now.
+    assert_eq!(state(&temp, write_life(&temp, &with(&own, "start", "1"))), State::Dead);
+    assert_eq!(state(&temp, write_life(&temp, &with(&own, "pid", "2147483647"))), State::Dead);
+    assert_eq!(
+        state(&temp, write_life(&temp, &with(&own, "boot", &Uuid::nil().to_string()))),
+        State::Dead
+    );
+    // It died before it had written anything.
+    assert_eq!(state(&temp, write_life(&temp, "")), State::Dead);
+    // From another pid namespace only the lock can be seen.
+    let elsewhere = with(&own, "namespace", "7");
+    let id = write_life(&temp, &elsewhere);
+    assert_eq!(state(&temp, id), State::Dead);
+    let file = fs::File::open(temp.0.join(format!("life-{}", id.simple()))).unwrap();
+    rustix::fs::flock(file.as_fd(), FlockOperation::LockExclusive).unwrap();
+    assert_eq!(state(&temp, id), State::Alive);
+    // Who has left no trace may be alive.
+    assert_eq!(state(&temp, Uuid::new_v4()), State::Unknown);
+}
+
+/// Takes it as a process that is dead now.
+async fn take_as(store: &FileStore, claim: &Claim, process: Uuid) {
+    assert_eq!(store.acquire(claim).await.unwrap(), ACQUIRED);
+    disown(store, &claim.name, process);
+}
+
+fn disown(store: &FileStore, name: &str, process: Uuid) {
+    let mut work = Some(|turn: &mut Turn<'_>| {
+        turn.record.people.iter_mut().for_each(|person| person.process = process);
+        Ok(())
+    });
+    store.hub.try_step(name, &|| store.env.now(), &mut work).unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn whatever_the_dead_had_is_free() {
+    let temp = Temp::new();
+    let store = temp.store();
+    let dead = write_life(&temp, "");
+    let kinds = [
+        What::Exclusive,
+        What::Fair { patience: None },
+        What::Read,
+        What::Write { waits: false },
+        What::Simple,
+        What::Permits { count: 3, initial: Some(3) },
+        What::LeasedPermits { count: 3, initial: Some(3) },
+    ];
+    for (number, what) in kinds.into_iter().enumerate() {
+        take_as(&store, &Claim { what, ..claim(&format!("k{number}")) }, dead).await;
+    }
+    for (number, what) in kinds.into_iter().enumerate() {
+        let other = match what {
+            What::Read => What::Write { waits: false },
+            other => other,
+        };
+        let next = Claim { what: other, ..claim(&format!("k{number}")) };
+        assert_eq!(store.acquire(&next).await.unwrap(), ACQUIRED, "{what:?}");
+    }
+    assert!(!temp.0.join(format!("life-{}", dead.simple())).exists(), "nobody needs it any more");
+}
+
+#[tokio::test]
+async fn the_places_and_marks_of_the_dead_are_free() {
+    let temp = Temp::new();
+    let store = temp.store();
+    let dead = write_life(&temp, "");
+    // First in line, and it listens no more.
+    let patience = Some(Duration::from_secs(300));
+    let fair = |name| Claim { what: What::Fair { patience }, ..claim(name) };
+    let (holder, waiter, next) = (fair("fair"), fair("fair"), fair("fair"));
+    assert_eq!(store.acquire(&holder).await.unwrap(), ACQUIRED);
+    assert!(is_busy(&store.acquire(&waiter).await.unwrap()));
+    let mut work = Some(|turn: &mut Turn<'_>| {
+        let place = turn.record.people.iter_mut().find(|person| person.owner == waiter.owner);
+        place.unwrap().process = dead;
+        turn.record.ears.push(Ear { process: dead, waiter: Some(waiter.owner), calls: 0 });
+        Ok(())
+    });
+    store.hub.try_step("fair", &|| store.env.now(), &mut work).unwrap().unwrap();
+    store.release(&at_depth(&holder, 0)).await.unwrap();
+    assert_eq!(store.acquire(&next).await.unwrap(), ACQUIRED);
+    // A writer that waits, behind which readers stand.
+    let reader = Claim { what: What::Read, ..claim("rw") };
+    assert_eq!(store.acquire(&reader).await.unwrap(), ACQUIRED);
+    let dead = write_life(&temp, "");
+    let writer = Claim { what: What::Write { waits: true }, ..claim("rw") };
+    assert!(is_busy(&store.acquire(&writer).await.unwrap()));
+    let late = Claim { what: What::Read, ..claim("rw") };
+    assert!(is_busy(&store.acquire(&late).await.unwrap()));
+    let mut work = Some(|turn: &mut Turn<'_>| {
+        let mark = turn.record.people.iter_mut().find(|person| person.owner == writer.owner);
+        mark.unwrap().process = dead;
+        Ok(())
+    });
+    store.hub.try_step("rw", &|| store.env.now(), &mut work).unwrap().unwrap();
+    assert_eq!(store.acquire(&late).await.unwrap(), ACQUIRED);
+}
+
+#[tokio::test]
+async fn nobody_who_may_be_alive_is_swept() {
+    let temp = Temp::new();
+    let store = temp.store();
+    let alive = write_life(&temp, &own_life(&temp));
+    take_as(&store, &claim("k"), alive).await;
+    take_as(&store, &claim("l"), Uuid::new_v4()).await; // unknown
+    for name in ["k", "l"] {
+        assert!(is_busy(&store.acquire(&claim(name)).await.unwrap()), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_holders_say_goes_with_them() {
+    use crate::HolderInfo;
+    let temp = Temp::new();
+    let store = temp.store();
+    let text = "host=web-3&pid=7&service=billing&at=1&waited=2";
+    let info = Arc::new(HolderInfo::from_text(text).unwrap());
+    let a = Claim { info: Some(info.clone()), ..claim("k") };
+    store.acquire(&a).await.unwrap();
+    let seen = store.inspect(What::Exclusive, "k").await.unwrap();
+    assert_eq!(seen.holders[0].info.as_ref(), Some(&*info));
+    assert_eq!(store.list("").await.unwrap()[0].holders, seen.holders);
+    let _ear = store.listen(&a).await.unwrap();
+    assert_eq!(store.inspect(What::Exclusive, "k").await.unwrap().waiters, Some(1));
+    // Its heir says nothing of itself.
+    let heir = Claim { heir_of: Some(a.owner), ..claim("k") };
+    store.acquire(&heir).await.unwrap();
+    let seen = store.inspect(What::Exclusive, "k").await.unwrap();
+    assert_eq!(seen.holders[0].info, None);
+}
