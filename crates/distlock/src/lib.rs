@@ -74,6 +74,7 @@ mod quorum;
 mod redis;
 mod request;
 mod run;
+mod schedule;
 mod scope;
 pub mod store;
 mod together;
@@ -101,6 +102,7 @@ pub use owner::Owner;
 #[cfg(feature = "profiles")]
 pub use profiles::Profiles;
 pub use request::{Acquire, Acquiring, May, Must};
+pub use schedule::{Schedule, Tick};
 pub use scope::Scope;
 pub use store::PermitId;
 
