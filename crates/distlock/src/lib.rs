@@ -23,9 +23,12 @@
 //! - Its family: [`Fair`] (in order), [`Rw`] (readers and a writer), [`Fenced`] (numbered; [`FenceGate`] checks the numbers),
 //!   [`Spin`] and [`Simple`] (without Pub/Sub), [`MultiLock`] (all or none), [`RedLock`] (a majority of servers),
 //!   [`Semaphore`] and [`LeasedSemaphore`] (permits), [`Latch`] (waits for a count).
+//! - [`Mutex::run`] has the lock around a piece of work; `#[locked]` around a function; [`Locks::schedule`] around a job that one
+//!   node of a fleet runs at each tick; `web` (features `tower`, `axum`) around requests.
 //! - [`Guard`] is the hold itself. Dropping it releases; it knows when it is [lost](Guard::lost).
 //! - [`Owner`] is who holds it. Fresh for each acquisition; pass one on to re-enter.
 //! - [`Durability`] says when an acquisition counts: when the server has it, or when its replicas have it too.
+//! - [`block_on`] is for programs without a runtime. (`CancellationToken`s: feature `tokio-util`.)
 //! - [`Error`] has an [`ErrorKind`] to branch on. [`Observer`] gets every [`Event`].
 //! - [`mod@doctor`] says whether a server is fit for locks, and what a user of it needs.
 //! - [`mod@env`] is for tests on virtual time, [`store`] for those who bring a store of their own.
@@ -39,8 +42,10 @@
 #![doc = include_str!("../../../docs/topologies.md")]
 #![doc = include_str!("../../../docs/fencing.md")]
 #![doc = include_str!("../../../docs/redisson-compat.md")]
+#![doc = include_str!("../../../docs/cookbook.md")]
 
 mod backoff;
+mod blocking;
 mod builder;
 #[cfg(feature = "tokio-util")]
 mod cancel;
@@ -86,6 +91,7 @@ pub mod web;
 pub use distlock_macros::locked;
 
 pub use backoff::Backoff;
+pub use blocking::block_on;
 pub use builder::{Builder, WaitBy};
 pub use durability::Durability;
 pub use engine::State;
