@@ -215,6 +215,14 @@ impl Drop for Worker {
     }
 }
 
+/// The program of one of the library's examples, up to date.
+///
+/// # Panics
+/// When it cannot be built.
+pub fn example(name: &str) -> PathBuf {
+    build("--example", name)
+}
+
 /// The worker's program, up to date.
 fn program(name: &str) -> PathBuf {
     static BUILT: OnceLock<Mutex<HashMap<String, PathBuf>>> = OnceLock::new();
@@ -226,30 +234,32 @@ fn program(name: &str) -> PathBuf {
     // Cargo says so to the integration tests of this crate alone.
     let path = match env::var_os(format!("CARGO_BIN_EXE_{name}")) {
         Some(path) => PathBuf::from(path),
-        None => build(name),
+        None => build("--bin", name),
     };
     built.insert(name.to_owned(), path.clone());
     path
 }
 
-/// Has cargo build the worker, with the same features and profile, into the same directory as the
+/// Has cargo build a worker or an example, with the same features and profile, into the same directory as the
 /// test that runs: after `cargo xtask test` nothing is left to build.
-fn build(name: &str) -> PathBuf {
+fn build(what: &str, name: &str) -> PathBuf {
     let test = env::current_exe().expect("the test knows its own path");
     // TARGET/PROFILE/deps/test
     let profile_dir = test.ancestors().nth(2).expect("a test lies in the target directory");
     let target_dir = profile_dir.parent().expect("a test lies in the target directory");
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--quiet", "--workspace", "--all-features", "--bin", name]);
+    command.args(["build", "--quiet", "--workspace", "--all-features", what, name]);
     command.arg("--target-dir").arg(target_dir).current_dir(env!("CARGO_MANIFEST_DIR"));
     if profile_dir.file_name().is_some_and(|profile| profile == "release") {
         command.arg("--release");
     }
     let output = command.stdin(Stdio::null()).output().expect("cargo can be run");
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "cannot build the worker {name}:\n{errors}");
-    let program = profile_dir.join(name);
+    assert!(output.status.success(), "cannot build {name}:\n{errors}");
+    let dir =
+        if what == "--example" { profile_dir.join("examples") } else { profile_dir.to_owned() };
+    let program = dir.join(name);
     assert!(program.is_file(), "cargo built no {}", program.display());
     program
 }

@@ -172,7 +172,7 @@ fn boot_time() -> Moment {
 }
 
 /// The library's own thread for everything but the watchdog.
-fn apart() -> &'static Option<Handle> {
+pub(crate) fn apart() -> &'static Option<Handle> {
     static APART: OnceLock<Option<Handle>> = OnceLock::new();
     APART.get_or_init(|| own_thread("distlock"))
 }

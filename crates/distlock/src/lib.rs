@@ -23,11 +23,15 @@
 //! - Its family: [`Fair`] (in order), [`Rw`] (readers and a writer), [`Fenced`] (numbered; [`FenceGate`] checks the numbers),
 //!   [`Spin`] and [`Simple`] (without Pub/Sub), [`MultiLock`] (all or none), [`RedLock`] (a majority of servers),
 //!   [`Semaphore`] and [`LeasedSemaphore`] (permits), [`Latch`] (waits for a count).
+//! - [`Mutex::run`] has the lock around a piece of work; `#[locked]` around a function; [`Locks::schedule`] around a job that one
+//!   node of a fleet runs at each tick; `web` (features `tower`, `axum`) around requests.
 //! - [`Guard`] is the hold itself. Dropping it releases; it knows when it is [lost](Guard::lost).
 //! - [`Owner`] is who holds it. Fresh for each acquisition; pass one on to re-enter.
 //! - [`Durability`] says when an acquisition counts: when the server has it, or when its replicas have it too.
+//! - [`block_on`] is for programs without a runtime. (`CancellationToken`s: feature `tokio-util`.)
 //! - [`Error`] has an [`ErrorKind`] to branch on. [`Observer`] gets every [`Event`].
 //! - [`mod@guide`] helps to choose a kind, a wait and a lease, and says which figures to tune by.
+//! - [`mod@cookbook`] has recipes.
 //! - [`mod@doctor`] says whether a server is fit for locks, and what a user of it needs.
 //! - [`mod@env`] is for tests on virtual time, [`store`] for those who bring a store of their own.
 //!
@@ -42,10 +46,12 @@
 #![doc = include_str!("../docs/redisson-compat.md")]
 
 mod backoff;
+mod blocking;
 mod builder;
 #[cfg(feature = "tokio-util")]
 mod cancel;
 mod config;
+pub mod cookbook;
 pub mod doctor;
 mod durability;
 #[doc(hidden)]
@@ -79,6 +85,7 @@ mod quorum;
 mod redis;
 mod request;
 mod run;
+mod schedule;
 mod scope;
 pub mod store;
 mod together;
@@ -92,6 +99,7 @@ pub use distlock_macros::locked;
 #[cfg(feature = "metrics")]
 pub use self::metrics::Metrics;
 pub use backoff::Backoff;
+pub use blocking::block_on;
 pub use builder::{Builder, WaitBy};
 pub use durability::Durability;
 pub use engine::State;
@@ -109,6 +117,7 @@ pub use owner::Owner;
 #[cfg(feature = "profiles")]
 pub use profiles::Profiles;
 pub use request::{Acquire, Acquiring, May, Must};
+pub use schedule::{Schedule, Tick};
 pub use scope::Scope;
 pub use store::PermitId;
 

@@ -14,7 +14,7 @@ use distlock::{Locks, locked};
 use crate::database::Database;
 
 /// How long asking somebody else takes: a payment provider, a mail server. No transaction is open meanwhile.
-const ELSEWHERE: Duration = Duration::from_millis(2);
+const ELSEWHERE: Duration = Duration::from_millis(5);
 /// Longer than the longest queue in front of a lock.
 const PATIENCE: Duration = Duration::from_secs(30);
 

@@ -134,9 +134,17 @@ impl StoredFenceGate {
     /// `Lost`: the holder with this token lost its lock, and somebody newer has been here. `Unavailable` or `Indeterminate` if
     /// the store cannot be reached: do not write then. `Conflict`, `InvalidName`.
     pub async fn admit(&self, token: u64) -> Result<()> {
+        match self.show(token).await? {
+            None => Ok(()),
+            Some(highest) => Err(self.handle.about(stale(token, highest))),
+        }
+    }
+
+    /// Shows it a token: the highest it has seen, if it refuses.
+    pub(crate) async fn show(&self, token: u64) -> Result<Option<u64>> {
         match self.handle.admin(Admin::Fence { token }).await? {
-            1 => Ok(()),
-            refused => Err(self.handle.about(stale(token, refused.unsigned_abs()))),
+            1 => Ok(None),
+            refused => Ok(Some(refused.unsigned_abs())),
         }
     }
 

@@ -41,7 +41,7 @@ use crate::locks::Locks;
 /// use distlock::{Locks, web::LockLayer};
 ///
 /// let locks = Locks::memory();
-/// let one_by_one = LockLayer::new(&locks, |request: &http::Request<_>| {
+/// let one_by_one = LockLayer::new(&locks, |request: &axum::http::Request<_>| {
 ///     let account = request.uri().path().strip_prefix("/pay/")?;
 ///     Some(format!("account:{account}"))
 /// });

@@ -1,0 +1,262 @@
+//! Jobs that run once per tick, on one node of a fleet.
+
+mod node;
+mod ticks;
+
+use std::fmt;
+use std::future::Future;
+use std::time::{Duration, SystemTime};
+
+use crate::engine;
+use crate::env::BoxFuture;
+use crate::error::{Error, ErrorKind, Result};
+use crate::locks::Locks;
+use crate::scope::Scope;
+use node::{Desk, Node, Turn};
+use ticks::Ticks;
+
+/// A job that every node of a fleet schedules and exactly one of them runs, at each tick. Made by [`Locks::schedule`].
+///
+/// Every node must have the same ticks: those of [`every`](Schedule::every) are counted from 1970, not from the start of the program.
+///
+/// # Guarantees
+/// - **Each tick runs at most once**, on one node. A [`Mutex`](crate::Mutex) with the schedule's name is held during a run, and a
+///   [gate](Locks::fence_gate) of the same name remembers the last tick that was run; it stays in the store. If it is told to
+///   [`retry_if_died`](Schedule::retry_if_died), each tick runs *at least* once.
+/// - **Clocks may differ** by less than a period: the node whose clock is ahead runs a tick, early by as much as it is ahead, and
+///   the others find that it was run. If they differ by more, still none is run twice, but some are left out when a node joins
+///   that is further ahead than all others. (One that is a year ahead runs a tick of next year, and nothing runs until
+///   then: that is logged, and [`forget`](Schedule::forget) mends it.)
+/// - **A run that is longer than the period** delays the next one. Of the ticks that came meanwhile the latest is run when it
+///   is over, once: they are *coalesced*. Runs never overlap.
+/// - **A node that is late**, because it was busy or suspended, does not make up for what it missed: it looks at the latest
+///   tick, which another node will have run. If the whole fleet was down, the ticks of that time are not run.
+/// - **If the lock is lost** during a run, the job is dropped where it stands.
+///
+/// # If the node dies
+/// The tick counts as run: it was marked before the job began. With [`retry_if_died`](Schedule::retry_if_died) it is marked when the job has
+/// ended, and another node runs it again when the lock of the dead one has ended (30 s later, see
+/// [`Builder::watchdog`](crate::Builder::watchdog)), unless the next tick is due by then, which it is coalesced into.
+///
+/// # Cancel safety
+/// Dropping the future of [`run`](Schedule::run) stops at once: a job that runs is dropped, and its lock released. To let it finish say
+/// [`until`](Schedule::until) when to stop.
+///
+/// # Examples
+/// ```no_run
+/// # async fn report() {}
+/// # async fn example() -> distlock::Result<()> {
+/// use std::time::Duration;
+/// use distlock::Locks;
+///
+/// const HOUR: Duration = Duration::from_secs(3600);
+/// let locks = Locks::connect("redis://127.0.0.1:6379").await?;
+/// locks.schedule("nightly").every(24 * HOUR).offset(3 * HOUR) // at 03:00 UTC
+///     .run(|tick| async move {
+///         println!("the report of {:?}", tick.at());
+///         report().await;
+///     })
+///     .await
+/// # }
+/// ```
+#[must_use = "a schedule does nothing until it is run"]
+pub struct Schedule {
+    locks: Locks,
+    name: String,
+    times: Times,
+    offset: Duration,
+    retry: bool,
+    until: Option<BoxFuture<'static, ()>>,
+}
+
+enum Times {
+    None,
+    Every(Duration),
+    Next(ticks::Next),
+}
+
+impl Locks {
+    /// A job of this name, of which every tick is run by one of the nodes that schedule it.
+    pub fn schedule(&self, name: impl AsRef<str>) -> Schedule {
+        let (locks, name) = (self.clone(), name.as_ref().to_owned());
+        let (times, offset) = (Times::None, Duration::ZERO);
+        Schedule { locks, name, times, offset, retry: false, until: None }
+    }
+}
+
+impl Schedule {
+    /// A tick each `period`, counted from midnight of 1970-01-01 UTC: `every(24 h)` is midnight.
+    pub fn every(self, period: Duration) -> Schedule {
+        Schedule { times: Times::Every(period), ..self }
+    }
+
+    /// Every tick of [`every`](Schedule::every) so much later.
+    pub fn offset(self, offset: Duration) -> Schedule {
+        Schedule { offset, ..self }
+    }
+
+    /// Ticks of your own: `next` gives the first one after the time it is given; `None` if there is none. For crates that read
+    /// cron lines. It must give the same on every node.
+    ///
+    /// ```
+    /// # let locks = distlock::Locks::memory();
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// // As it would be with the crate `croner`: |after| cron.find_next_occurrence(&after.into(), false).ok().map(Into::into)
+    /// let next = |after: SystemTime| Some(after + Duration::from_secs(60));
+    /// let schedule = locks.schedule("poll").at(next);
+    /// ```
+    pub fn at(
+        self,
+        next: impl FnMut(SystemTime) -> Option<SystemTime> + Send + 'static,
+    ) -> Schedule {
+        Schedule { times: Times::Next(Box::new(next)), ..self }
+    }
+
+    /// Ticks at these times, which rise. Those that are over when the schedule is [run](Schedule::run) are left out.
+    pub fn times(
+        self,
+        times: impl IntoIterator<Item = SystemTime, IntoIter: Send + 'static>,
+    ) -> Schedule {
+        let mut times = times.into_iter();
+        self.at(move |after| times.find(|time| *time > after))
+    }
+
+    /// Runs a tick again whose node died in the middle, or lost its lock: at least once instead of at most once. The job must
+    /// bear being run twice.
+    pub fn retry_if_died(self) -> Schedule {
+        Schedule { retry: true, ..self }
+    }
+
+    /// Stops when `stop` ends, such as `token.cancelled_owned()` of a `CancellationToken`. A job that runs is finished before.
+    pub fn until(self, stop: impl Future<Output = ()> + Send + 'static) -> Schedule {
+        Schedule { until: Some(Box::pin(stop)), ..self }
+    }
+
+    /// Forgets which tick was run last; true if there was one. For a schedule that is no more, or after a clock was wrong.
+    ///
+    /// # Errors
+    /// The store's trouble.
+    pub async fn forget(&self) -> Result<bool> {
+        self.locks.fence_gate(&self.name).forget().await
+    }
+
+    /// Runs `job` at each tick that falls to this node, until there are no more ticks or it is told to [stop](Schedule::until).
+    ///
+    /// A store that cannot be reached is waited for; the ticks of that time are lost. A `job` that panics ends the schedule
+    /// of this node; its tick is treated as that of a node that died.
+    ///
+    /// ```
+    /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    /// # rt.block_on(async {
+    /// use std::time::{Duration, SystemTime};
+    /// use distlock::{Locks, env::Virtual};
+    ///
+    /// let locks = Locks::builder().url("memory:jobs").env(Virtual::new()).connect().await?; // virtual time, for tests
+    /// let soon = SystemTime::now() + Duration::from_secs(3600);
+    /// let (mut here, mut there) = (0, 0);
+    /// let (one, two) = tokio::join!( // two nodes
+    ///     locks.schedule("report").times([soon]).run(|_| { here += 1; async {} }),
+    ///     locks.schedule("report").times([soon]).run(|_| { there += 1; async {} }),
+    /// );
+    /// one.and(two)?;
+    /// assert_eq!(here + there, 1);
+    /// # Ok::<(), distlock::Error>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// `Config` if it has no ticks, `InvalidDuration` for a period below 1 ms; `InvalidName`, `Conflict`, `Unsupported`, `Closed`:
+    /// what does not pass by itself.
+    pub async fn run<F: Future<Output = ()>>(self, mut job: impl FnMut(Tick) -> F) -> Result<()> {
+        let mut node = self.node()?;
+        while let Some(turn) = node.turn().await? {
+            let done = turn.guard.while_held(job(turn.tick())).await.is_ok();
+            node.desk.end(turn, done).await?;
+        }
+        Ok(())
+    }
+
+    /// [`run`](Schedule::run) on the calling thread; no runtime is needed. A job cannot be stopped when the lock is lost: it may ask
+    /// [`Tick::scope`].
+    ///
+    /// # Errors
+    /// As [`run`](Schedule::run).
+    pub fn run_blocking(self, mut job: impl FnMut(Tick)) -> Result<()> {
+        let mut node = self.node()?;
+        loop {
+            let env = node.desk.env.clone();
+            // The library's own thread waits, the caller's works.
+            let (back, turn) = engine::block_on(
+                &*env,
+                Box::pin(async move {
+                    let turn = node.turn().await?;
+                    Ok((node, turn))
+                }),
+            )?;
+            let Some(turn) = turn else { return Ok(()) };
+            job(turn.tick());
+            node = engine::block_on(
+                &*env,
+                Box::pin(async move {
+                    let done = !turn.guard.is_lost();
+                    back.desk.end(turn, done).await?;
+                    Ok(back)
+                }),
+            )?;
+        }
+    }
+
+    fn node(self) -> Result<Node> {
+        let env = self.locks.engine().env.clone();
+        let from = env.time_of_day();
+        let ticks = match self.times {
+            Times::Every(period) => Ticks::every(period, self.offset, from)?,
+            Times::Next(next) => Ticks::new(next, from),
+            Times::None => {
+                let text =
+                    format!("the schedule {:?} has no ticks: say `every` or `at`", self.name);
+                return Err(Error::new(ErrorKind::Config, text));
+            }
+        };
+        let (mutex, gate) = (self.locks.mutex(&self.name), self.locks.fence_gate(&self.name));
+        let desk = Desk { mutex, gate, env, retry: self.retry };
+        let stop = self.until.unwrap_or_else(|| Box::pin(std::future::pending()));
+        Ok(Node { desk, ticks, stop: Some(stop) })
+    }
+}
+
+impl fmt::Debug for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Schedule")
+            .field("locks", &self.locks)
+            .field("name", &self.name)
+            .field("retry_if_died", &self.retry)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One tick of a [`Schedule`], as the node sees it that runs it.
+#[derive(Clone, Debug)]
+pub struct Tick {
+    at: SystemTime,
+    scope: Scope,
+}
+
+impl Tick {
+    /// When it was due: the same on every node, and if it is run again.
+    pub fn at(&self) -> SystemTime {
+        self.at
+    }
+
+    /// The lock that is held during the run.
+    pub fn scope(&self) -> &Scope {
+        &self.scope
+    }
+}
+
+impl Turn {
+    fn tick(&self) -> Tick {
+        Tick { at: self.at, scope: Scope::of(&[&self.guard]) }
+    }
+}
