@@ -30,10 +30,10 @@ fn commands(bench: &Bench) -> Vec<(Vec<String>, BTreeSet<String>)> {
                 open.push(path.iter().cloned().chain([word.to_owned()]).collect());
             }
         }
-        // Values of options are listed behind a dash, too.
+        // What stands further in is about an option.
         let is_option = |line: &&str| {
-            let line = line.trim_start();
-            line.starts_with('-') && !line.starts_with("- ")
+            let option = line.trim_start();
+            option.starts_with('-') && line.len() - option.len() <= 6
         };
         let options = help.lines().filter(is_option);
         let options = options.filter_map(|line| {
