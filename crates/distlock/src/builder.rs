@@ -14,7 +14,7 @@ use crate::holder;
 use crate::locks::Locks;
 use crate::memory::MemoryStore;
 use crate::observe::{self, Observer};
-use crate::store::Store;
+use crate::store::{Kind, Store, What};
 
 /// How those who wait find out that they may go on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -35,6 +35,7 @@ pub struct Builder {
     watchdog: Duration,
     fair_patience: Duration,
     wait_by: WaitBy,
+    mutex_as: Kind,
     durability: Durability,
     lazy: bool,
     service: Option<Arc<str>>,
@@ -54,6 +55,7 @@ impl Default for Builder {
             watchdog: config::WATCHDOG,
             fair_patience: config::FAIR_PATIENCE,
             wait_by: WaitBy::default(),
+            mutex_as: Kind::Mutex,
             durability: Durability::Primary,
             lazy: false,
             service: None,
@@ -121,6 +123,23 @@ impl Builder {
     /// ```
     pub fn wait_by(mut self, wait_by: WaitBy) -> Builder {
         self.wait_by = wait_by;
+        self
+    }
+
+    /// What serves a [`Mutex`](crate::Mutex), so that the code that asks for one need not change: [`Kind::Mutex`] unless set, or
+    /// [`Kind::Fair`], or [`Kind::Simple`], the format of locks that are made by hand with `SET NX PX`, whose waiters poll. Whoever
+    /// shares the names must use the same.
+    ///
+    /// ```
+    /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    /// # rt.block_on(async {
+    /// use distlock::{Locks, store::Kind};
+    /// let locks = Locks::builder().url("memory:").mutex_as(Kind::Simple).connect().await?;
+    /// # Ok::<(), distlock::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn mutex_as(mut self, kind: Kind) -> Builder {
+        self.mutex_as = kind;
         self
     }
 
@@ -230,6 +249,16 @@ impl Builder {
             let text = "Durability::Acks(0) waits for no replica: say Durability::Primary";
             return Err(Error::new(ErrorKind::Config, text));
         }
+        let mutex_as = match self.mutex_as {
+            Kind::Mutex => What::Exclusive,
+            Kind::Simple => What::Simple,
+            Kind::Fair => What::Fair { patience: None },
+            other => {
+                let text =
+                    format!("a mutex cannot be served as {other}: use mutex, fair or simple");
+                return Err(Error::new(ErrorKind::Config, text));
+            }
+        };
         let (store, place) = self.open().await?;
         if self.durability != Durability::Primary && store.durability() != self.durability {
             let text = format!(
@@ -246,6 +275,7 @@ impl Builder {
             watchdog: self.watchdog,
             fair_patience: self.fair_patience,
             spin,
+            mutex_as,
             service: self.service.clone(),
             slow_hold: self.slow_hold,
         };

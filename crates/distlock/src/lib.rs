@@ -126,3 +126,8 @@ pub use store::PermitId;
 pub mod net {
     pub use crate::redis::{Connector, Endpoint, Net, Stream, TlsOptions};
 }
+
+/// The programs in README compile, and those that need no server run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -95,6 +95,8 @@ pub(crate) struct Tuning {
     pub(crate) fair_patience: Duration,
     /// How those who wait poll, if they do not listen.
     pub(crate) spin: Option<Backoff>,
+    /// What serves a `mutex`: [`What::Exclusive`] unless set.
+    pub(crate) mutex_as: What,
     /// What the program calls itself, if holders say who they are.
     pub(crate) service: Option<Arc<str>>,
     /// After how long a hold is worth a warning.
@@ -107,6 +109,7 @@ impl Default for Tuning {
             watchdog: config::WATCHDOG,
             fair_patience: config::FAIR_PATIENCE,
             spin: None,
+            mutex_as: What::Exclusive,
             service: None,
             slow_hold: None,
         }

@@ -128,13 +128,23 @@ pub(crate) use run_methods;
 macro_rules! exclusive_handle {
     ($handle:ident, $what:expr) => {
         impl $handle {
+            fn what(&self) -> What {
+                $what
+            }
+        }
+
+        $crate::kinds::handle::exclusive_handle!($handle);
+    };
+    // With a `what` of its own.
+    ($handle:ident) => {
+        impl $handle {
             $crate::kinds::handle::run_methods!();
 
             /// Frees the lock whoever holds it; true if anybody did. For operators: the holder is only told.
             ///
             /// A holder in this process learns of it at once, one elsewhere when it renews.
             pub async fn force_unlock(&self) -> $crate::Result<bool> {
-                Ok(self.handle.force($what).await?.is_held())
+                Ok(self.handle.force(self.what()).await?.is_held())
             }
 
             /// Frees what `owner` holds although its guard is gone, for instance after
@@ -143,7 +153,7 @@ macro_rules! exclusive_handle {
             /// # Errors
             /// `NotHeld` if that owner does not hold it, or holds it through a guard of this process.
             pub async fn unlock(&self, owner: &$crate::Owner) -> $crate::Result<()> {
-                self.handle.unlock($what, owner).await
+                self.handle.unlock(self.what(), owner).await
             }
 
             /// Whether anybody holds it.
@@ -173,7 +183,7 @@ macro_rules! exclusive_handle {
 
             /// Everything the store knows about it.
             pub async fn inspect(&self) -> $crate::Result<$crate::store::Snapshot> {
-                self.handle.inspect($what).await
+                self.handle.inspect(self.what()).await
             }
 
             /// The full name, prefix included; empty if the name is not valid.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::handle::{Handle, exclusive_handle};
+use crate::backoff::Backoff;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::guard::Guard;
@@ -51,15 +52,23 @@ pub struct Mutex {
     handle: Handle,
 }
 
-exclusive_handle!(Mutex, What::Exclusive);
+exclusive_handle!(Mutex);
 
 impl Mutex {
     pub(crate) fn new(engine: Arc<Engine>, name: Result<Arc<str>>) -> Mutex {
         Mutex { handle: Handle::new(engine, name, Kind::Mutex) }
     }
 
+    /// What serves it here: [`Builder::mutex_as`](crate::Builder::mutex_as).
+    fn what(&self) -> What {
+        self.handle.engine.tuning.mutex_as
+    }
+
     pub(super) fn member(self) -> Member {
-        self.handle.member(What::Exclusive)
+        let what = self.what();
+        // Nobody calls out the release of a plain value.
+        let spin = (what == What::Simple).then(Backoff::default);
+        Member { spin, ..self.handle.member(what) }
     }
 
     /// Acquires; waits for as long as it takes, or [`wait`](Acquire::wait) says.
@@ -72,7 +81,7 @@ impl Mutex {
     /// reached; `NotDurable` if too few replicas have it ([`Durability`](crate::Durability)); `Conflict` if something else stands
     /// under the name; `InvalidName`, `InvalidDuration`, `Closed`.
     pub fn lock(&self) -> Acquire<Guard, Must> {
-        self.handle.acquire(What::Exclusive)
+        Acquire::one(self.clone().member())
     }
 
     /// Acquires if it can: one attempt unless [`wait`](Acquire::wait) says more. `None` if the lock is busy.
@@ -83,6 +92,6 @@ impl Mutex {
     /// # Errors
     /// As [`lock`](Mutex::lock), but never `WaitTimeout`.
     pub fn try_lock(&self) -> Acquire<Guard, May> {
-        self.handle.acquire(What::Exclusive)
+        Acquire::one(self.clone().member())
     }
 }

@@ -21,14 +21,14 @@ use crate::locks::Locks;
 const FILE: &str = "locks.toml";
 /// Names another file.
 const FILE_VARIABLE: &str = "DISTLOCK_CONFIG";
-/// What the default profile is called if nothing says so.
+/// What the default profile is called if nothing says so and there is not just one.
 const DEFAULT: &str = "default";
 
 /// Named [`Locks`]: which store serves them, and how, stands in `locks.toml` and in the environment. The code that uses them
 /// never learns which store it is.
 ///
 /// ```toml
-/// default = "main"                      # for #[locked] without `profile`, and for DISTLOCK_URL
+/// default = "main"                      # for #[locked] without `profile`, and for DISTLOCK_URL; the only one need not be named
 ///
 /// [profile.main]
 /// url = "redis://127.0.0.1:6379"
@@ -48,6 +48,7 @@ const DEFAULT: &str = "default";
 /// | `watchdog` | `30s` | as Redisson: long enough for a pause of the program, short enough to wait for one that crashed |
 /// | `fair_patience` | `300s` | as Redisson: waiters of both share a queue, so their places should last alike |
 /// | `wait_by` | `"notify"` | `"spin"` polls instead, where Pub/Sub is forbidden, see [`Builder::wait_by`] |
+/// | `mutex_as` | `"mutex"` | what serves a mutex: `"simple"` is the format of hand-made `SET NX PX` locks, `"fair"` keeps an order; see [`Builder::mutex_as`] |
 /// | `acks` | none | how many replicas must have an acquisition before it counts, see [`Durability`](crate::Durability) |
 /// | `lazy` | `false` | a wrong address should be found when the program starts; `true` lets the server come later |
 /// | `holder_info` | off | what the program calls itself; holders then say who they are, at the cost of a write, see [`Builder::holder_info`] |
@@ -128,7 +129,10 @@ impl Profiles {
     }
 
     fn over(file: file::File, source: Source) -> Result<Profiles> {
-        let default = file.default.unwrap_or_else(|| DEFAULT.to_owned());
+        let default = file.default.unwrap_or_else(|| match &file.profiles[..] {
+            [(only, _)] => only.clone(), // whoever has written one means that one
+            _ => DEFAULT.to_owned(),
+        });
         let mut profiles = BTreeMap::new();
         for (name, mut settings) in file.profiles {
             settings.overridden(&name, name == default, &source)?;

@@ -9,14 +9,16 @@ use crate::builder::{Builder, WaitBy};
 use crate::durability::Durability;
 use crate::duration;
 use crate::error::Result;
+use crate::store::Kind;
 
 /// Every key, in the order of the documentation.
-pub(super) const KEYS: [&str; 9] = [
+pub(super) const KEYS: [&str; 10] = [
     "url",
     "prefix",
     "watchdog",
     "fair_patience",
     "wait_by",
+    "mutex_as",
     "acks",
     "lazy",
     "holder_info",
@@ -31,6 +33,7 @@ pub(super) struct Settings {
     watchdog: Option<Duration>,
     fair_patience: Option<Duration>,
     wait_by: Option<WaitBy>,
+    mutex_as: Option<Kind>,
     acks: Option<u32>,
     lazy: Option<bool>,
     holder_info: Option<String>,
@@ -50,6 +53,14 @@ impl Settings {
                     "notify" => WaitBy::Notify,
                     "spin" => WaitBy::Spin,
                     _ => return Err("it is \"notify\" or \"spin\"".to_owned()),
+                });
+            }
+            "mutex_as" => {
+                self.mutex_as = Some(match value {
+                    "mutex" => Kind::Mutex,
+                    "fair" => Kind::Fair,
+                    "simple" => Kind::Simple,
+                    _ => return Err("it is \"mutex\", \"fair\" or \"simple\"".to_owned()),
                 });
             }
             "acks" => {
@@ -112,6 +123,9 @@ impl Settings {
         }
         if let Some(wait_by) = self.wait_by {
             builder = builder.wait_by(wait_by);
+        }
+        if let Some(kind) = self.mutex_as {
+            builder = builder.mutex_as(kind);
         }
         if let Some(acks) = self.acks {
             builder = builder.durability(Durability::Acks(acks));

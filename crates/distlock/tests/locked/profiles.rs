@@ -35,16 +35,17 @@ async fn a_service_runs_on_four_stores_unchanged() {
          [profile.memory]\nurl = 'memory:till'\n\
          [profile.file]\nurl = 'file:{dir}'\n\
          [profile.spin]\nurl = '{url}'\nwait_by = 'spin'\nprefix = 'spin:'\n\
+         [profile.simple]\nurl = '{url}'\nmutex_as = 'simple'\nprefix = 'simple:'\n\
          [profile.redis]\nurl = '{url}'\nwatchdog = '10s'\nprefix = 'app:'\n"
     );
     let path = server.dir().join("locks.toml");
     std::fs::File::create(&path).unwrap().write_all(text.as_bytes()).unwrap();
     let profiles = Profiles::from_file(&path).unwrap();
-    assert_eq!(profiles.names().collect::<Vec<_>>(), ["file", "memory", "redis", "spin"]);
+    assert_eq!(profiles.names().collect::<Vec<_>>(), ["file", "memory", "redis", "simple", "spin"]);
     profiles.install().unwrap();
     assert_eq!(Profiles::parse("").unwrap().install().unwrap_err().kind(), ErrorKind::Config);
 
-    for profile in ["memory", "file", "spin", "redis"] {
+    for profile in ["memory", "file", "simple", "spin", "redis"] {
         let till = std::sync::Arc::new(Till { balance: std::sync::Mutex::new(0) });
         let mut payments = tokio::task::JoinSet::new();
         for _ in 0..50 {
@@ -61,6 +62,19 @@ async fn a_service_runs_on_four_stores_unchanged() {
     assert_eq!(guard.name(), "app:k");
     guard.unlock().await.unwrap();
     assert!(server.keys("*").await.is_empty());
+    // What others lock by hand is a plain value.
+    let simple = Profiles::get("simple").await.unwrap();
+    let guard = simple.mutex("k").lock().await.unwrap();
+    let value: String = server.ask(&["GET", "simple:k"]).await;
+    assert_eq!(value, guard.owner().to_string());
+    assert!(simple.simple("k").try_lock().await.unwrap().is_none());
+    let deeper = simple.mutex("k").lock().owner(guard.owner()).await.unwrap();
+    deeper.unlock().await.unwrap();
+    assert!(simple.mutex("k").is_held_by(guard.owner()).await.unwrap());
+    let both = simple.multi(["k", "l"]).try_lock().await.unwrap();
+    assert!(both.is_none());
+    guard.unlock().await.unwrap();
+    assert!(server.keys("*").await.is_empty());
     // A poller asks, and listens to nothing.
     let subscribed = server.calls("subscribe").await;
     let spin = Profiles::get("spin").await.unwrap();
@@ -73,6 +87,16 @@ async fn a_service_runs_on_four_stores_unchanged() {
     let missing = Profiles::get("nowhere").await.unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::Config);
     assert!(missing.to_string().contains("DISTLOCK_NOWHERE_URL"), "{missing}");
+}
+
+#[test]
+fn the_only_profile_is_the_default() {
+    let one = Profiles::parse("[profile.main]\nurl = 'memory:'").unwrap();
+    assert_eq!(one.default_name(), "main");
+    let two = "[profile.main]\nurl = 'memory:'\n[profile.other]\nurl = 'memory:'";
+    assert_eq!(Profiles::parse(two).unwrap().default_name(), "default");
+    let wrong = Profiles::parse("[profile.main]\nurl = 'memory:'\nmutex_as = 'rw'").unwrap_err();
+    assert!(wrong.to_string().contains("locks.toml:3: profile.main.mutex_as: it is"), "{wrong}");
 }
 
 /// In a process of its own each: the environment is of the whole process.
