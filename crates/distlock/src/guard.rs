@@ -292,6 +292,7 @@ impl WriteGuard {
         let reader = Member { engine, name: Ok(name), kind, what: What::Read, spin: None };
         let read = Acquire::<ReadGuard, May>::one(reader).owner(&tenure.owner);
         let read = if hold.watched { read } else { read.lease(lease) };
+        let read = if let Some(label) = tenure.label() { read.label(label) } else { read };
         // Whoever writes can read at once; if this one cannot, somebody else writes.
         let Some(read) = read.await? else {
             return Err(engine::lost().about(kind, tenure.name()));

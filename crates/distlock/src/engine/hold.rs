@@ -111,10 +111,14 @@ impl Tenure {
         }
     }
 
+    /// What it is for.
+    pub(crate) fn label(&self) -> Option<&str> {
+        self.info.as_ref()?.label.as_deref()
+    }
+
     /// Something happened to this hold.
     pub(super) fn observe(&self, event: Event) {
-        let label = self.info.as_ref().and_then(|info| info.label.as_deref());
-        let subject = Subject { kind: self.kind, name: &self.lane.name, label };
+        let subject = Subject { kind: self.kind, name: &self.lane.name, label: self.label() };
         self.engine.observer.observe(subject, event);
     }
 

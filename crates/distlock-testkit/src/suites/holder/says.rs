@@ -162,6 +162,12 @@ pub async fn many_holders_have_their_own_words(ground: Ground) {
     assert_eq!(words(Way::Read, &name).await, ["reads"]);
     read.unlock().await.expect("it was held");
 
+    // Who goes on reading does so for the same end.
+    let write = here.rw(&name).write().label("writes").await.expect("it is free");
+    let read = write.downgrade().await.expect("it is held");
+    assert_eq!(words(Way::Read, &name).await, ["writes"]);
+    read.unlock().await.expect("it was held");
+
     let name = ground.name("s");
     let semaphore = |locks: &distlock::Locks| locks.semaphore(&name).with_permits(ALL);
     let one = semaphore(&here).acquire(2).label("one").await.expect("enough are left");
