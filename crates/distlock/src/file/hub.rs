@@ -18,7 +18,7 @@ use super::dir::{Dir, conflict, trouble};
 use super::life::{self, Life, Lives, State};
 use super::name::{Place, STRIPES};
 use super::record::{Ear, Page, Record, is_blank};
-use super::state::{self, Content, StateFile, Written};
+use super::state::{self, Content, StateFile};
 use super::watch::Watch;
 
 /// How often a step that finds another inside tries again before it sleeps: a critical section lasts some microseconds, far less
@@ -470,13 +470,7 @@ impl Inside<'_> {
     fn commit(&mut self, page: &[u8]) -> Result<()> {
         let path = state::path(&self.hub.dir, self.stripe);
         let Some(file) = &self.shard.file else { return Ok(()) };
-        let written = file.write(&self.hub.dir, &path, &self.content, page, self.hub.boot)?;
-        if written == Written::Elsewhere
-            && let Some(file) = self.shard.file.take()
-        {
-            file.unlock();
-        }
-        Ok(())
+        file.write(&path, &self.content, page, self.hub.boot)
     }
 }
 

@@ -1,17 +1,16 @@
 //! A state file: a page of records, written so that a process that is killed at any point leaves the old page or the new one.
 //!
 //! ```text
-//! 0    distlock, version, capacity, generation, length, checksum of the page, boot, checksum of this header
-//! 64   slot 0, as many bytes as the capacity
-//! …    slot 1
+//! 0    distlock, version, capacity, generation, length, base, checksum of the page, boot, checksum of this header
+//! 64   at first the base: slot 0, as many bytes as the capacity, then slot 1
 //! ```
 //! The page is in the slot that the lowest bit of the generation names. A step writes its page to the other one, then the header
-//! of 64 bytes, which is what makes it count: of a page that was cut off nothing is ever read. A page that has outgrown its slot
-//! goes to a new file, which takes the old one's name; whoever has the old one open sees that it has no name any more. Nothing is
-//! synced to the disk: what is held ends with the boot.
+//! of 64 bytes, which is what makes it count: of a page that was cut off nothing is ever read. A page that has outgrown its slots
+//! gets larger ones behind them, and a small one goes back to the beginning. Nothing is synced to the disk: what is held ends
+//! with the boot.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -52,16 +51,15 @@ pub(super) struct StateFile(File);
 pub(super) struct Content {
     pub(super) page: Vec<u8>,
     generation: u64,
-    /// 0 if it has never been written to.
-    capacity: usize,
+    room: Room,
 }
 
-/// What became of a file that was written to.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Written {
-    Here,
-    /// A new file has taken its name.
-    Elsewhere,
+/// Where the slots are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Room {
+    base: usize,
+    /// 0 if there are none yet.
+    capacity: usize,
 }
 
 pub(super) fn path(dir: &Dir, stripe: usize) -> PathBuf {
@@ -134,7 +132,7 @@ impl StateFile {
             Err(why) => return self.broken(path, why, written_before_boot(stat)),
         };
         let Some(header) = header else { return Ok(Content::blank()) };
-        let (at, len) = (header.slot(header.generation), header.length as usize);
+        let (at, len) = (header.slot(), header.length as usize);
         let page = match start.get(at..at + len) {
             Some(page) => page.to_vec(),
             None if (at + len) as u64 > size => Vec::new(),
@@ -148,8 +146,7 @@ impl StateFile {
         if page.len() != len || sum(&page) != header.sum {
             return self.broken(path, "it is damaged", header.boot != boot);
         }
-        let mut content =
-            Content { page, generation: header.generation, capacity: header.capacity as usize };
+        let mut content = Content { page, generation: header.generation, room: header.room };
         if header.boot != boot {
             let page = Page::read(&content.page).and_then(|page| page.after_boot());
             content.page = page.map_err(|why| conflict(path, why))?;
@@ -174,60 +171,38 @@ impl StateFile {
     /// Replaces what it says in one step. Locked. A failure has changed nothing, unless it is one of the disk.
     pub(super) fn write(
         &self,
-        dir: &Dir,
         path: &Path,
         content: &Content,
         page: &[u8],
         boot: Uuid,
-    ) -> Result<Written> {
+    ) -> Result<()> {
+        let failed = |cause| trouble("cannot write", path, cause);
+        let room = content.room.for_page(page.len());
         let header = Header {
-            capacity: content.capacity as u32,
+            room,
             generation: content.generation + 1,
             length: u32::try_from(page.len()).unwrap_or(u32::MAX),
             sum: sum(page),
             boot,
         };
-        let failed = |cause| trouble("cannot write", path, cause);
-        let spare = content.capacity > LEAST && page.len() < content.capacity / 8;
-        if page.len() > content.capacity && content.capacity > 0 || spare {
-            match self.replace(dir, path, &header, page) {
-                Ok(()) => return Ok(Written::Elsewhere),
-                // It need not become smaller.
-                Err(_) if spare => {}
-                Err(cause) => return Err(failed(cause)),
+        let at = header.slot();
+        if room == content.room {
+            self.0.write_all_at(page, at as u64).map_err(failed)?;
+        } else {
+            if room.end() as u64 > LARGEST {
+                let cause = io::Error::other("there are too many locks for one directory");
+                return Err(failed(cause));
             }
+            // All of it, so that the disk has set the space aside: a release must not fail for want of it.
+            let mut slots = vec![0; 2 * room.capacity];
+            slots[at - room.base..][..page.len()].copy_from_slice(page);
+            self.0.write_all_at(&slots, room.base as u64).map_err(failed)?;
         }
-        if content.capacity == 0 {
-            let header = Header { capacity: capacity_for(page) as u32, ..header };
-            let mut whole = header.file(page);
-            let start = whole.drain(..HEADER).collect::<Vec<u8>>();
-            self.0.write_all_at(&whole, HEADER as u64).map_err(failed)?;
-            self.0.write_all_at(&start, 0).map_err(failed)?;
-            return Ok(Written::Here);
-        }
-        self.0.write_all_at(page, header.slot(header.generation) as u64).map_err(failed)?;
         self.0.write_all_at(&header.bytes(), 0).map_err(failed)?;
-        Ok(Written::Here)
-    }
-
-    fn replace(&self, dir: &Dir, path: &Path, header: &Header, page: &[u8]) -> io::Result<()> {
-        let header = Header { capacity: capacity_for(page) as u32, ..*header };
-        if HEADER as u64 + 2 * u64::from(header.capacity) > LARGEST {
-            return Err(io::Error::other("there are too many locks for one directory"));
+        if room.end() < content.room.end() {
+            let _ = self.0.set_len(room.end() as u64);
         }
-        let draft = path.with_extension("new");
-        let file = match dir.create(&draft, OFlags::WRONLY) {
-            // Left by a writer that was killed; we have the lock, so it is nobody's.
-            Err(Errno::EXIST) => {
-                rustix::fs::unlink(&draft).and_then(|()| dir.create(&draft, OFlags::WRONLY))
-            }
-            other => other,
-        };
-        let written = file.map_err(io::Error::from).and_then(|file| {
-            File::from(file).write_all(&header.file(page))?;
-            fs::rename(&draft, path)
-        });
-        written.inspect_err(|_| drop(fs::remove_file(&draft)))
+        Ok(())
     }
 
     /// Takes its name away. Locked, and blank.
@@ -238,16 +213,30 @@ impl StateFile {
 
 impl Content {
     fn blank() -> Content {
-        Content { page: Vec::new(), generation: 0, capacity: 0 }
+        Content { page: Vec::new(), generation: 0, room: Room { base: HEADER, capacity: 0 } }
     }
 }
 
-fn capacity_for(page: &[u8]) -> usize {
-    (page.len() * 2).next_power_of_two().max(LEAST)
+impl Room {
+    fn end(self) -> usize {
+        self.base + 2 * self.capacity
+    }
+
+    /// The same unless it is too small, or far too large.
+    fn for_page(self, length: usize) -> Room {
+        let least = Room { base: HEADER, capacity: LEAST };
+        if length > self.capacity {
+            let capacity = (length * 2).next_power_of_two();
+            // Not over the page that counts, nor over where it goes back to.
+            let base = self.end().max(least.end());
+            return if length <= LEAST { least } else { Room { base, capacity } };
+        }
+        if length <= LEAST / 2 && self.base >= least.end() { least } else { self }
+    }
 }
 
 struct Header {
-    capacity: u32,
+    room: Room,
     generation: u64,
     length: u32,
     sum: u64,
@@ -273,26 +262,22 @@ impl Header {
             return Err("it was written by another version of distlock");
         }
         let boot = Uuid::from_slice(&bytes[40..56]).unwrap_or_default();
-        let header = Header {
-            capacity: short(12),
-            generation: long(16),
-            length: short(24),
-            sum: long(32),
-            boot,
-        };
-        if header.length > header.capacity {
+        let room = Room { base: short(28) as usize, capacity: short(12) as usize };
+        let (generation, length, sum) = (long(16), short(24), long(32));
+        if length as usize > room.capacity || room.base < HEADER {
             return Err("its header is damaged");
         }
-        Ok(Some(header))
+        Ok(Some(Header { room, generation, length, sum, boot }))
     }
 
     fn bytes(&self) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
         bytes[..8].copy_from_slice(MAGIC);
         bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
-        bytes[12..16].copy_from_slice(&self.capacity.to_le_bytes());
+        bytes[12..16].copy_from_slice(&(self.room.capacity as u32).to_le_bytes());
         bytes[16..24].copy_from_slice(&self.generation.to_le_bytes());
         bytes[24..28].copy_from_slice(&self.length.to_le_bytes());
+        bytes[28..32].copy_from_slice(&(self.room.base as u32).to_le_bytes());
         bytes[32..40].copy_from_slice(&self.sum.to_le_bytes());
         bytes[40..56].copy_from_slice(self.boot.as_bytes());
         let own = sum(&bytes[..56]);
@@ -300,18 +285,9 @@ impl Header {
         bytes
     }
 
-    /// Where the slot of this generation begins.
-    fn slot(&self, generation: u64) -> usize {
-        HEADER + (generation & 1) as usize * self.capacity as usize
-    }
-
-    /// A whole file with this page.
-    fn file(&self, page: &[u8]) -> Vec<u8> {
-        let mut file = vec![0; HEADER + 2 * self.capacity as usize];
-        file[..HEADER].copy_from_slice(&self.bytes());
-        let at = self.slot(self.generation);
-        file[at..at + page.len()].copy_from_slice(page);
-        file
+    /// Where its page begins.
+    fn slot(&self) -> usize {
+        self.room.base + (self.generation & 1) as usize * self.room.capacity
     }
 }
 

@@ -57,13 +57,12 @@ impl Drop for Temp {
     }
 }
 
-/// A store in a directory that is removed when the test process ends, or by the next one.
+/// A store, and the directory that goes with it.
 #[cfg(feature = "redis")]
-pub(crate) fn passing_store() -> Arc<FileStore> {
-    static DIRECTORY: std::sync::OnceLock<Temp> = std::sync::OnceLock::new();
-    let store = DIRECTORY.get_or_init(Temp::new).store();
-    fs::create_dir_all(store.hub.dir.path()).unwrap();
-    store
+pub(crate) fn passing_store() -> (Box<dyn std::any::Any>, Arc<FileStore>) {
+    let temp = Temp::new();
+    let store = temp.store();
+    (Box::new(temp), store)
 }
 
 fn claim(name: &str) -> Claim {

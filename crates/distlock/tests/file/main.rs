@@ -1,5 +1,6 @@
 //! The `file:` store among processes: they count exactly, are killed at any moment, wait without work, and meet a disk that fails.
 #![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod counting;
 mod dying;

@@ -12,6 +12,7 @@ mod permits;
 mod rw;
 mod simple;
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -212,7 +213,7 @@ pub(super) fn agree(
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(2).build().unwrap();
-    let (servers, stores) = runtime.block_on(stores());
+    let (places, servers, stores) = runtime.block_on(stores());
     let config = Config { cases: SEQUENCES, failure_persistence: None, ..Config::default() };
     let sequences = proptest::collection::vec(steps, 1..STEPS);
     let outcome = TestRunner::new(config).run(&sequences, |steps| {
@@ -262,14 +263,21 @@ pub(super) fn agree(
     runtime.block_on(async {
         drop(stores);
         drop(servers);
+        drop(places);
     });
 }
 
 /// Memory first, then files, then every server that is installed.
-async fn stores() -> (Vec<RealServer>, Vec<Arc<dyn Store>>) {
+async fn stores() -> (Vec<Box<dyn Any>>, Vec<RealServer>, Vec<Arc<dyn Store>>) {
+    #[allow(unused_mut, reason = "not every build has files")]
+    let mut places = Vec::<Box<dyn Any>>::new();
     let mut stores: Vec<Arc<dyn Store>> = vec![MemoryStore::new(Arc::new(System))];
     #[cfg(all(feature = "file", target_os = "linux"))]
-    stores.push(crate::file::passing_store());
+    {
+        let (place, store) = crate::file::passing_store();
+        places.push(place);
+        stores.push(store);
+    }
     let mut servers = vec![RealServer::redis().await];
     match Flavor::Valkey.program() {
         Some(_) => servers.push(RealServer::valkey().await),
@@ -278,7 +286,7 @@ async fn stores() -> (Vec<RealServer>, Vec<Arc<dyn Store>>) {
     for server in &servers {
         stores.push(connect(&server.url()).await.unwrap());
     }
-    (servers, stores)
+    (places, servers, stores)
 }
 
 /// One of the owners.
