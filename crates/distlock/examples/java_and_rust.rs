@@ -9,7 +9,7 @@
 
 use std::error::Error;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -55,8 +55,8 @@ fn main() -> ExitCode {
 /// Where `cargo xtask setup` puts it: into the target directory, which this program lies in.
 fn built() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
-    let dirs = program.ancestors().map(|dir| dir.join("interop"));
-    dirs.into_iter().find(|dir: &PathBuf| Path::new(dir).join("redisson-4.7.0").is_dir())
+    let peer = format!("redisson-{}", Version::Newest.number());
+    program.ancestors().map(|dir| dir.join("interop")).find(|dir| dir.join(&peer).is_dir())
 }
 
 #[tokio::main]
