@@ -89,6 +89,7 @@ mod schedule;
 mod scope;
 pub mod store;
 mod together;
+mod too_late;
 #[cfg(any(feature = "tower", feature = "axum"))]
 pub mod web;
 

@@ -6,19 +6,19 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 #[cfg(feature = "tokio-util")]
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::backoff::Backoff;
 use crate::config;
-use crate::engine::{self, All, Ask, Engine, Hold, Part, Wait};
+use crate::engine::{self, All, Hold, Part, Wait};
 use crate::env::{BoxFuture, System};
 use crate::error::{Error, ErrorKind, Result};
 use crate::member::Member;
 use crate::owner::Owner;
-use crate::store::{Holder, Snapshot, What};
+use crate::too_late::too_late;
 
 /// The lock must be had: not getting it in time is an error.
 #[derive(Debug)]
@@ -183,66 +183,6 @@ pub(crate) fn check_lease(lease: Duration) -> Result<Duration> {
     let part = lease.subsec_nanos() % 1_000_000;
     let up = if part == 0 { 0 } else { u64::from(1_000_000 - part) };
     Ok(lease + Duration::from_nanos(up))
-}
-
-/// Why there is no lock after the whole wait: who holds it, or that the store cannot even be asked that.
-async fn too_late(engine: Arc<Engine>, name: Arc<str>, ask: Ask) -> Error {
-    let waited = match ask.wait {
-        Wait::For(wait) => wait,
-        _ => Duration::ZERO,
-    };
-    let seen = tokio::select! {
-        seen = engine.inspect(ask.what, &name) => seen,
-        () = engine.env.sleep_until(engine.env.now().after(config::REPLY_TIMEOUT)) => {
-            let text = format!("no answer in time, after a wait of {waited:?} for a busy lock");
-            return Error::new(ErrorKind::Unavailable, text).about(ask.kind, &name);
-        }
-    };
-    let holder = match seen {
-        Ok(seen) => in_the_way(ask.what, &seen, engine.env.time_of_day()),
-        Err(e) if e.is_retryable() => return e.about(ask.kind, &name),
-        Err(_) => "who holds it may not be asked".to_owned(),
-    };
-    let text = format!("still busy after {waited:?}; {holder}");
-    Error::new(ErrorKind::WaitTimeout, text).about(ask.kind, &name)
-}
-
-/// What kept a request waiting, for people.
-fn in_the_way(what: What, seen: &Snapshot, now: SystemTime) -> String {
-    // Of several, one that says who it is; all of them would be a long story.
-    let said = seen.holders.iter().find(|holder| holder.info.is_some());
-    let holder = said.or(seen.holders.first());
-    let more = match seen.holders.len() {
-        0 | 1 => String::new(),
-        several => format!(", and {} more", several - 1),
-    };
-    let who = |holder: &Holder| match &holder.info {
-        None => holder.owner.clone(),
-        Some(info) => {
-            let tenths = info.held_for(now).as_millis() / 100;
-            let held = Duration::from_millis(u64::try_from(tenths * 100).unwrap_or(u64::MAX));
-            format!("{} ({info}, for {held:?} since {})", holder.owner, info.since())
-        }
-    };
-    let for_so_long = match seen.ttl {
-        Some(ttl) => format!("for at most {ttl:?} more"),
-        None => "until it gives them back".to_owned(),
-    };
-    match (what, seen.count, holder) {
-        (What::LatchOpen, Some(count), _) if count > 0 => format!("its count is {count}"),
-        (What::LatchOpen, ..) => "open by now".to_owned(),
-        (What::Permits { .. } | What::LeasedPermits { .. }, None, _) => {
-            "nobody has set how many permits there are: call init, or use with_permits".to_owned()
-        }
-        (What::Permits { count, .. } | What::LeasedPermits { count, .. }, Some(left), first) => {
-            let out = first.map_or(String::new(), |first| {
-                format!("; {} has {} {for_so_long}{more}", who(first), first.depth)
-            });
-            format!("{count} wanted, {left} left{out}")
-        }
-        (_, _, Some(first)) => format!("held by {} {for_so_long}{more}", who(first)),
-        (_, _, None) => "free by now".to_owned(),
-    }
 }
 
 /// A request that is being made: what an awaited [`Acquire`] becomes.

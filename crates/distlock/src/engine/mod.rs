@@ -16,6 +16,7 @@
 //! vitals.rs    until when it is believed in
 //! release.rs   the one road out: pass on, or free
 //! tell.rs      telling the store what became of a hold, until it agrees
+//! tuning.rs    what a program can set
 //! watchdog.rs  renews, and declares loss
 //! ```
 
@@ -35,6 +36,7 @@ mod release;
 mod retry;
 mod shares;
 mod tell;
+mod tuning;
 mod vitals;
 mod wait;
 mod waiters;
@@ -47,6 +49,7 @@ pub(crate) use hold::{Hold, Tenure};
 pub(crate) use multi::{All, Part, acquire_all, unlock_all};
 pub(crate) use release::lost;
 pub(crate) use release::unlock;
+pub(crate) use tuning::Tuning;
 pub use vitals::State;
 pub(crate) use vitals::Vitals;
 pub(crate) use wait::Wait;
@@ -54,12 +57,10 @@ pub(crate) use watchdog::extend;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-use crate::backoff::Backoff;
 use crate::config;
 use crate::env::{BoxFuture, Env};
 use crate::error::{Error, ErrorKind, Result};
@@ -84,36 +85,6 @@ pub(crate) fn block_on<T: Send + 'static>(
     receive.recv().unwrap_or_else(|_| {
         Err(Error::new(ErrorKind::Unavailable, "the library's background thread is gone"))
     })
-}
-
-/// What a program can set of it.
-#[derive(Clone, Debug)]
-pub(crate) struct Tuning {
-    /// How long a hold without a lease lives after its last renewal.
-    pub(crate) watchdog: Duration,
-    /// How long a waiter of a fair lock that is not heard of keeps its place.
-    pub(crate) fair_patience: Duration,
-    /// How those who wait poll, if they do not listen.
-    pub(crate) spin: Option<Backoff>,
-    /// What serves a `mutex`: [`What::Exclusive`] unless set.
-    pub(crate) mutex_as: What,
-    /// What the program calls itself, if holders say who they are.
-    pub(crate) service: Option<Arc<str>>,
-    /// After how long a hold is worth a warning.
-    pub(crate) slow_hold: Option<Duration>,
-}
-
-impl Default for Tuning {
-    fn default() -> Tuning {
-        Tuning {
-            watchdog: config::WATCHDOG,
-            fair_patience: config::FAIR_PATIENCE,
-            spin: None,
-            mutex_as: What::Exclusive,
-            service: None,
-            slow_hold: None,
-        }
-    }
 }
 
 /// What is the same for all locks of one `Locks`.

@@ -4,6 +4,7 @@
 //! its reply becomes an answer. What stands on the wire is in [`wire`] and in `scripts/`.
 
 mod acl;
+mod by_kind;
 mod call;
 mod connect;
 mod doctor;
@@ -190,9 +191,6 @@ impl fmt::Debug for RedisStore {
     }
 }
 
-/// How a reply is read.
-type Decode<T> = fn(Value) -> Result<T>;
-
 impl Store for RedisStore {
     fn place(&self) -> String {
         self.topology.place()
@@ -212,17 +210,7 @@ impl Store for RedisStore {
 
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Attempt>> {
         Box::pin(async move {
-            let (call, decode): (Call, Decode<Attempt>) = match claim.what {
-                What::Exclusive => (exclusive::acquire(claim), exclusive::acquired),
-                What::Fenced => (fenced::acquire(claim), fenced::acquired),
-                What::Fair { .. } => (fair::acquire(claim), fair::acquired),
-                What::Read => (rw::acquire_read(claim), rw::acquired),
-                What::Write { .. } => (rw::acquire_write(claim), rw::acquired),
-                What::Simple => (simple::acquire(claim), simple::acquired),
-                What::Permits { .. } => (permits::acquire(claim), permits::acquired),
-                What::LeasedPermits { .. } => (leased::acquire(claim), leased::acquired),
-                What::LatchOpen => (latch::acquire(claim), latch::acquired),
-            };
+            let (call, decode) = by_kind::acquire(claim);
             let call = holders::taking(call, claim);
             // What passes on in this process is not acknowledged anew, see `pass_on` of the engine; an open latch is nobody's.
             let call = match claim.heir_of.is_none() && claim.what != What::LatchOpen {
@@ -235,16 +223,7 @@ impl Store for RedisStore {
 
     fn release<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Released>> {
         Box::pin(async move {
-            let call = match claim.what {
-                What::Exclusive | What::Fenced => exclusive::release(claim),
-                What::Fair { .. } => fair::release(claim),
-                What::Read => rw::release_read(claim),
-                What::Write { .. } => rw::release_write(claim),
-                What::Simple => simple::release(claim),
-                What::Permits { .. } => permits::release(claim),
-                What::LeasedPermits { .. } => leased::release(claim),
-                What::LatchOpen => return Ok(Released::NotHeld),
-            };
+            let Some(call) = by_kind::release(claim) else { return Ok(Released::NotHeld) };
             let call = holders::leaving(call, claim);
             exclusive::released(self.run(claim.what, &claim.name, call).await?)
         })
@@ -282,17 +261,7 @@ impl Store for RedisStore {
 
     fn listen<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Listener>> {
         Box::pin(async move {
-            let channel = match claim.what {
-                What::Exclusive | What::Fenced | What::Simple => {
-                    wire::channel(&claim.name).to_string()
-                }
-                What::Fair { .. } => wire::waiter_channel(&claim.name, claim.owner),
-                What::Read | What::Write { .. } => wire::rw_channel(&claim.name).to_string(),
-                What::Permits { .. } | What::LeasedPermits { .. } => {
-                    wire::permits_channel(&claim.name).to_string()
-                }
-                What::LatchOpen => wire::latch_channel(&claim.name),
-            };
+            let channel = by_kind::channel(claim);
             self.topology.check(claim.what, &claim.name)?;
             self.topology.listen(&claim.name, &channel).await
         })
@@ -300,7 +269,7 @@ impl Store for RedisStore {
 
     fn inspect<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
         Box::pin(async move {
-            let (call, decode) = reading(what, name);
+            let (call, decode) = by_kind::reading(what, name);
             let seen = decode(name, self.run(what, name, call).await?)?;
             Ok(self.with_surroundings(what, seen).await)
         })
@@ -308,17 +277,8 @@ impl Store for RedisStore {
 
     fn force<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
         Box::pin(async move {
-            let (_, decode) = reading(what, name);
-            let call = match what {
-                What::Exclusive | What::Fenced => exclusive::force(name),
-                What::Fair { .. } => fair::force(name),
-                What::Read => rw::force_read(name),
-                What::Write { .. } => rw::force_write(name),
-                What::Simple => simple::force(name),
-                What::Permits { .. } => permits::force(name),
-                What::LeasedPermits { .. } => leased::force(name),
-                What::LatchOpen => latch::force(name),
-            };
+            let (_, decode) = by_kind::reading(what, name);
+            let call = by_kind::force(what, name);
             let call =
                 if self.extras.holder_info { holders::forcing(call, what, name) } else { call };
             decode(name, self.run(what, name, call).await?)
@@ -365,20 +325,5 @@ impl Store for RedisStore {
             let call = fenced::guarded(claim, command)?;
             fenced::guarded_reply(self.run(claim.what, &claim.name, call).await?)
         })
-    }
-}
-
-/// How what stands under a name is read.
-type Reading = (Call, fn(&str, Value) -> Result<Snapshot>);
-
-fn reading(what: What, name: &str) -> Reading {
-    match what {
-        What::Exclusive | What::Fenced => (exclusive::inspect(name), exclusive::snapshot),
-        What::Fair { .. } => (fair::inspect(name), fair::snapshot),
-        What::Read | What::Write { .. } => (rw::inspect(name), rw::snapshot),
-        What::Simple => (simple::inspect(name), simple::snapshot),
-        What::Permits { .. } => (permits::inspect(name), permits::snapshot),
-        What::LeasedPermits { .. } => (leased::inspect(name), leased::snapshot),
-        What::LatchOpen => (latch::inspect(name), latch::snapshot),
     }
 }
