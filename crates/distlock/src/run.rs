@@ -22,6 +22,7 @@ use crate::together;
     label = "it returns this",
     note = "the lock may not be had in time, or be lost: write `Result<T, E>` with `E: From<distlock::Error>`"
 )]
+#[cfg_attr(not(feature = "macros"), allow(unreachable_pub))] // reached through `macros`
 pub trait Outcome {
     /// The lock was not had, or was lost.
     fn failed(error: Error) -> Self;
