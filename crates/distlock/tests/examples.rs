@@ -5,12 +5,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use distlock::{ErrorKind, Locks};
 use distlock_testkit::Server;
 use distlock_testkit::process::{example, foreign};
 
 /// The examples that a test below runs.
-const TESTED: [&str; 5] = ["coupon_rush", "cron_fleet", "java_and_rust", "redis_migration", "shop"];
+const TESTED: [&str; 6] =
+    ["coupon_rush", "cron_fleet", "java_and_rust", "prometheus", "redis_migration", "shop"];
 /// How long one may be silent. The first of them on a machine that builds meanwhile takes its time.
 const PATIENCE: Duration = Duration::from_secs(180);
 /// What an example says with its exit code if it cannot show anything here.
@@ -69,14 +69,13 @@ async fn shop() {
 #[tokio::test]
 async fn cron_fleet() {
     let server = Server::redis().await;
-    shows("cron_fleet", &[&server.url()]).await;
-    // On files as soon as they have gates.
-    let files = format!("file:{}", server.dir().join("locks").display());
-    let gate = Locks::connect(&files).await.unwrap().fence_gate("gate").admit(1).await;
-    if gate.is_err_and(|error| error.kind() == ErrorKind::Unsupported) {
-        return eprintln!("SKIPPED: cron_fleet on files, which have no gates");
-    }
     shows("cron_fleet", &[]).await;
+    shows("cron_fleet", &[&server.url()]).await;
+}
+
+#[tokio::test]
+async fn prometheus() {
+    shows("prometheus", &[]).await;
 }
 
 #[tokio::test]

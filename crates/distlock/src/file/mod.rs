@@ -11,16 +11,18 @@
 //! | `life-…` | `life.rs`: a process, locked while it lives |
 //! | `bell-…` | `bell.rs`: the pipe by which a process that listens is called |
 //!
-//! `hub.rs` is what the stores of a process share, `watch.rs` the thread that hears, `sweep.rs` takes what the dead had.
+//! `hub.rs` is what the stores of a process share, `step.rs` one step on a state file, `ears.rs` who listens, `watch.rs` the thread that hears, `sweep.rs` takes what the dead had.
 
 mod bell;
 mod code;
 mod dir;
+mod ears;
 mod hub;
 mod life;
 mod name;
 mod record;
 mod state;
+mod step;
 mod sweep;
 mod watch;
 
@@ -43,8 +45,9 @@ use crate::store::state::entry::{self, Entry, Stepped, Taken};
 use crate::store::state::{Around, Step};
 use crate::store::{Admin, Attempt, Claim, Listener, Released, Snapshot, Store, What};
 
-use hub::{Hub, Turn};
+use hub::Hub;
 use record::{Person, Record};
+use step::Turn;
 
 /// The pause between tries when a process is inside for long.
 const PAUSE: Duration = Duration::from_millis(1);

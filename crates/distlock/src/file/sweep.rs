@@ -11,9 +11,9 @@ use crate::store::{Claim, What};
 
 use super::FileStore;
 use super::bell;
-use super::hub::Turn;
 use super::life::{self, State};
 use super::name::STRIPES;
+use super::step::Turn;
 
 /// How long after somebody was seen dead its things are left alone: whatever ran under its lock, on the same machine, may have
 /// to be stopped first. `distlock run` needs a moment to do that.
