@@ -11,13 +11,13 @@ use crate::store::{Holder, Snapshot, What};
 /// Who holds it, or that the store cannot even be asked that.
 pub(crate) async fn too_late(engine: Arc<Engine>, name: Arc<str>, ask: Ask) -> Error {
     let waited = match ask.wait {
-        Wait::For(wait) => wait,
-        _ => Duration::ZERO,
+        Wait::For(wait) => format!("after {wait:?}"),
+        _ => "at the only attempt".to_owned(),
     };
     let seen = tokio::select! {
         seen = engine.inspect(ask.what, &name) => seen,
         () = engine.env.sleep_until(engine.env.now().after(config::REPLY_TIMEOUT)) => {
-            let text = format!("no answer in time, after a wait of {waited:?} for a busy lock");
+            let text = format!("no answer in time who holds a lock that was busy {waited}");
             return Error::new(ErrorKind::Unavailable, text).about(ask.kind, &name);
         }
     };
@@ -26,7 +26,7 @@ pub(crate) async fn too_late(engine: Arc<Engine>, name: Arc<str>, ask: Ask) -> E
         Err(e) if e.is_retryable() => return e.about(ask.kind, &name),
         Err(_) => "who holds it may not be asked".to_owned(),
     };
-    let text = format!("still busy after {waited:?}; {holder}");
+    let text = format!("still busy {waited}; {holder}");
     Error::new(ErrorKind::WaitTimeout, text).about(ask.kind, &name)
 }
 
@@ -42,13 +42,12 @@ fn in_the_way(what: What, seen: &Snapshot, now: SystemTime) -> String {
     let who = |holder: &Holder| match &holder.info {
         None => holder.owner.clone(),
         Some(info) => {
-            let tenths = info.held_for(now).as_millis() / 100;
-            let held = Duration::from_millis(u64::try_from(tenths * 100).unwrap_or(u64::MAX));
+            let held = rounded(info.held_for(now));
             format!("{} ({info}, for {held:?} since {})", holder.owner, info.since())
         }
     };
     let for_so_long = match seen.ttl {
-        Some(ttl) => format!("for at most {ttl:?} more"),
+        Some(ttl) => format!("for at most {:?} more", rounded(ttl)),
         None => "until it gives them back".to_owned(),
     };
     match (what, seen.count, holder) {
@@ -66,4 +65,10 @@ fn in_the_way(what: What, seen: &Snapshot, now: SystemTime) -> String {
         (_, _, Some(first)) => format!("held by {} {for_so_long}{more}", who(first)),
         (_, _, None) => "free by now".to_owned(),
     }
+}
+
+/// As exact as people read it: tenths of a second, and milliseconds below one.
+fn rounded(time: Duration) -> Duration {
+    let step = if time >= Duration::from_secs(1) { 100 } else { 1 };
+    Duration::from_millis(u64::try_from(time.as_millis().div_ceil(step) * step).unwrap_or(u64::MAX))
 }

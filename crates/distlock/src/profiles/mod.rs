@@ -227,7 +227,10 @@ impl Profiles {
 
     fn unknown(&self, name: &str) -> String {
         let known: Vec<&str> = self.names().collect();
-        let variable = settings::variable(name, "url");
+        let variable = match name == self.0.default {
+            true => "DISTLOCK_URL".to_owned(),
+            false => settings::variable(name, "url"),
+        };
         let there = match known.is_empty() {
             true => "there are none".to_owned(),
             false => format!("there are {}", known.join(", ")),
