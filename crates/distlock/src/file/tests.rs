@@ -303,7 +303,7 @@ async fn a_stopped_process_inside_costs_a_bounded_wait() {
     store.acquire(&claim("other")).await.unwrap();
     let path = temp.state_file("k");
     let other = fs::File::options().create(true).append(true).open(path).unwrap();
-    other.lock().unwrap();
+    rustix::fs::flock(&other, rustix::fs::FlockOperation::LockExclusive).unwrap();
     let began = std::time::Instant::now();
     let error = store.acquire(&claim("k")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
