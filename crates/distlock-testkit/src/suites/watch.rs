@@ -61,6 +61,12 @@ impl Recorder {
 
     /// The words for the events of one lock so far, renewals left out.
     pub fn words(&self, name: &str) -> Vec<&'static str> {
+        let told = |event: &Event| *event != Event::Renewed && !is_account(*event);
+        self.of(name).into_iter().filter(told).map(word).collect()
+    }
+
+    /// All that happened to one lock, with what accounts are made of, but for renewals.
+    pub fn accounts(&self, name: &str) -> Vec<&'static str> {
         let words = self.of(name).into_iter().filter(|event| *event != Event::Renewed);
         words.map(word).collect()
     }
@@ -78,8 +84,18 @@ impl Observer for Recorder {
     }
 }
 
+/// Of requests and holds as a whole, beside what happens in them.
+fn is_account(event: Event) -> bool {
+    matches!(event, Event::Asked | Event::Answered { .. } | Event::Entered)
+}
+
 fn word(event: Event) -> &'static str {
     match event {
+        Event::Asked => "asked",
+        Event::Answered { outcome, .. } => outcome.as_str(),
+        Event::Entered => "entered",
+        Event::Leaked => "leaked",
+        Event::Revoked => "revoked",
         Event::Attempted => "attempted",
         Event::Acquired { .. } => "acquired",
         Event::GaveUp { .. } => "gave up",

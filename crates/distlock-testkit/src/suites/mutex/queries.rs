@@ -81,9 +81,11 @@ pub async fn observers_see_what_happens(ground: Ground) {
     let name = ground.name("k");
     let guard = one.mutex(&name).lock().await.expect("it is free");
     assert_eq!(here.words(&name), ["attempted", "acquired"]);
+    assert_eq!(here.accounts(&name), ["asked", "attempted", "entered", "acquired", "acquired"]);
     assert!(two.mutex(&name).try_lock().wait(ms(40)).await.expect("the store answers").is_none());
     let words = there.words(&name);
     assert_eq!(words.last(), Some(&"gave up"));
+    assert_eq!(there.accounts(&name).last(), Some(&"timeout"));
     assert!(words[..words.len() - 1].iter().all(|word| *word == "attempted"), "{words:?}");
     // Answered behind whatever the wait that ran out still asked for: that can get nothing any more.
     assert!(two.mutex(&name).is_locked().await.expect("the store answers"));
