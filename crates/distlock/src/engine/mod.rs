@@ -43,6 +43,9 @@ mod waiters;
 mod watchdog;
 mod way;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use acquire::{Acquiring, Ask};
 pub(crate) use detach::Detached;
 pub(crate) use hold::{Hold, Tenure};
@@ -279,6 +282,12 @@ impl Engine {
                 answer => return answer,
             }
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn waiting(&self, name: &str) -> usize {
+        let lanes = self.lanes.all().into_iter().filter(|lane| *lane.name == *name);
+        lanes.map(|lane| lane.state().queue.len()).sum()
     }
 
     /// Ends every wait with `Closed`, releases what is still held and waits until the store knows it.

@@ -81,7 +81,10 @@ impl Drop for Stepping {
             }
             None => {
                 state.stepping = None;
+                // The store is as they want it: nobody tells them anything else any more.
+                let receipts = std::mem::take(&mut state.receipts);
                 drop(state);
+                receipts.answer(&Ok(()));
                 self.lane.announce();
             }
         }
@@ -314,9 +317,18 @@ async fn pass(engine: &Arc<Engine>, from: Owner, heir: &Arc<Tenure>, until: Mome
             _ => {
                 // The store does not have it for this process any more: whoever sits there has lost it.
                 let mut state = heir.lane.state();
-                let lost = state.is_on_wire(from).then(|| state.wire = None);
-                let seated = lost.and(state.seat.as_ref().map(|seat| seat.tenure.clone()));
+                if !state.is_on_wire(from) {
+                    return;
+                }
+                state.wire = None;
+                let seated = state.seat.as_ref().map(|seat| seat.tenure.clone());
+                // Or it has let go meanwhile, and waits to hear of that.
+                let receipts = match seated {
+                    Some(_) => Receipts::default(),
+                    None => std::mem::take(&mut state.receipts),
+                };
                 drop(state);
+                receipts.answer(&Err(lost()));
                 if let Some(tenure) = seated {
                     tenure.lose();
                 }

@@ -94,4 +94,11 @@ impl Mutex {
     pub fn try_lock(&self) -> Acquire<Guard, May> {
         Acquire::one(self.clone().member())
     }
+
+    /// How many of this process wait for it.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        let engine = &self.handle.engine;
+        self.handle.named().map_or(0, |name| engine.waiting(name))
+    }
 }
