@@ -123,6 +123,9 @@ pub async fn the_watchdog_keeps_it(nodes: Nodes) {
 pub async fn force_frees_every_node(nodes: Nodes) {
     let (here, elsewhere) = (nodes.process().await, nodes.process().await);
     let guard = here.lock.lock().lease(HOUR).await.expect("it is free");
+    // A majority is enough to hold it; the others may still be on their way, and would come after the force.
+    let everywhere = async || elsewhere.known(guard.owner()).await == nodes.size();
+    eventually("it stands at every node", everywhere).await;
     assert!(here.lock.force_unlock().await.expect("the stores answer"));
     timeout(secs(5), guard.lost()).await.expect("it is told");
     assert_eq!(elsewhere.known(guard.owner()).await, 0);
