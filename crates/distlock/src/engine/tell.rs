@@ -321,14 +321,9 @@ async fn pass(engine: &Arc<Engine>, from: Owner, heir: &Arc<Tenure>, until: Mome
                     return;
                 }
                 state.wire = None;
+                // If it has let go meanwhile there is nothing left to tell, and whoever waits to hear of that is answered then.
                 let seated = state.seat.as_ref().map(|seat| seat.tenure.clone());
-                // Or it has let go meanwhile, and waits to hear of that.
-                let receipts = match seated {
-                    Some(_) => Receipts::default(),
-                    None => std::mem::take(&mut state.receipts),
-                };
                 drop(state);
-                receipts.answer(&Err(lost()));
                 if let Some(tenure) = seated {
                     tenure.lose();
                 }
