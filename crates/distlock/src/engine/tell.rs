@@ -315,14 +315,12 @@ async fn pass(engine: &Arc<Engine>, from: Owner, heir: &Arc<Tenure>, until: Mome
                 engine.env.sleep_apart(retry.next(&*engine.env)).await;
             }
             _ => {
-                // The store does not have it for this process any more: whoever sits there has lost it.
-                let mut state = heir.lane.state();
-                if !state.is_on_wire(from) {
-                    return;
-                }
-                state.wire = None;
-                // If it has let go meanwhile there is nothing left to tell, and whoever waits to hear of that is answered then.
-                let seated = state.seat.as_ref().map(|seat| seat.tenure.clone());
+                // The store does not give it to this process any more: whoever sits there has lost it. What the store may still
+                // have of the predecessor is freed next, and its answer is what an heir hears that has let go meanwhile.
+                let state = heir.lane.state();
+                let on_wire = state.is_on_wire(from);
+                let seated =
+                    state.seat.as_ref().filter(|_| on_wire).map(|seat| seat.tenure.clone());
                 drop(state);
                 if let Some(tenure) = seated {
                     tenure.lose();
