@@ -186,7 +186,7 @@ fn pass_on(
     if state.queue.is_empty() || !may_pass {
         return None;
     }
-    if !within_burst {
+    if !within_burst || !engine.store.passes_on() {
         state.spent = true;
         return None;
     }

@@ -88,8 +88,8 @@ impl Quorum {
         // What is still under way comes before what is begun now.
         let answers: Vec<Option<Result<Attempt>>> =
             asked.and_late(|_, took| drop(took)).into_iter().map(|t| t.map(|t| t.answer)).collect();
-        // A re-entry or a hand-over that failed leaves the hold that it was about as it is.
-        let fresh = claim.depth == 1 && claim.heir_of.is_none();
+        // A re-entry that failed leaves the hold that it was about as it is.
+        let fresh = claim.depth == 1;
         if fresh {
             self.withdraw(claim, &answers).await;
             if votes.yes > 0 && votes.no > 0 {
@@ -127,20 +127,16 @@ impl Quorum {
         nodes.any(|(node, answer)| answer.is_none() && !node.is_away())
     }
 
-    /// A majority has given it. A node that was busy or did not answer is asked again; where a hand-over did not arrive, the
-    /// hold of the one before it must go.
+    /// A majority has given it. A node that was busy or did not answer is asked again.
     fn complete(&self, claim: &Claim, asked: Asked<Took>) {
         let (nodes, claim) = (self.nodes.clone(), claim.clone());
-        let before =
-            claim.heir_of.map(|owner| Claim { owner, depth: 0, heir_of: None, ..claim.clone() });
         let fresh = claim.depth == 1;
-        let complete = move |at: usize, took: Took| match (took.answer, &before, took.turn) {
-            (Err(_), Some(before), _) => nodes[at].owe(before.clone()),
-            (Ok(Attempt::Busy { .. }), None, Some(turn)) if fresh => {
+        let complete = move |at: usize, took: Took| match (took.answer, took.turn) {
+            (Ok(Attempt::Busy { .. }), Some(turn)) if fresh => {
                 nodes[at].fill_up(&claim, turn, false);
             }
             // One that is not durable stands there, for what it is worth, and goes with the others.
-            (Err(e), None, Some(turn)) if fresh && e.is_passing() => {
+            (Err(e), Some(turn)) if fresh && e.is_passing() => {
                 nodes[at].fill_up(&claim, turn, true);
             }
             _ => {}
@@ -300,6 +296,12 @@ impl Store for Quorum {
     fn durability(&self) -> Durability {
         let asked = self.nodes.iter().map(|node| node.store.durability());
         asked.max_by_key(|asked| *asked != Durability::Primary).unwrap_or_default()
+    }
+
+    /// A node passes on what it has and nothing else, so each hand-over would stand on fewer nodes than the one before. One that a
+    /// majority leaves undecided, as soon as one of them is frozen, would leave votes of two owners behind.
+    fn passes_on(&self) -> bool {
+        false
     }
 
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Attempt>> {

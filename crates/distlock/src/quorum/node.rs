@@ -75,15 +75,10 @@ impl Node {
     pub(super) fn acquire(self: &Arc<Node>, claim: &Claim) -> BoxFuture<'static, Took> {
         // What is left of an earlier hold becomes part of this one.
         self.owed().claims.remove(&key(claim));
-        let before = claim.heir_of.map(|owner| self.turns.join((claim.name.clone(), owner)));
-        let own = self.turns.join(key(claim));
+        let place = self.turns.join(key(claim));
         let (node, claim) = (self.clone(), claim.clone());
         Box::pin(async move {
-            let _before = match before {
-                Some(place) => place.turn().await,
-                None => None,
-            };
-            let turn = own.turn().await;
+            let turn = place.turn().await;
             let answer = node.store.acquire(&claim).await;
             node.heard(&answer);
             Took { answer, turn }

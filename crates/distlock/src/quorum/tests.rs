@@ -30,24 +30,26 @@ fn paused<T>(work: impl Future<Output = T>) -> T {
 
 /// Some nodes, for any number of processes.
 struct Scene {
-    env: Arc<dyn Env>,
+    env: Virtual,
     nodes: Vec<Arc<Flaky>>,
 }
 
 impl Scene {
     fn new(nodes: usize) -> Scene {
-        let env: Arc<dyn Env> = Arc::new(Virtual::new());
-        let nodes = (0..nodes).map(|_| Flaky::new(&env)).collect();
+        let env = Virtual::new();
+        let shared: Arc<dyn Env> = Arc::new(env.clone());
+        let nodes = (0..nodes).map(|_| Flaky::new(&shared)).collect();
         Scene { env, nodes }
     }
 
     /// One more process.
     fn quorum(&self) -> Arc<Quorum> {
+        let env: Arc<dyn Env> = Arc::new(self.env.clone());
         let node = |(at, store): (usize, &Arc<Flaky>)| {
-            Node::new(store.clone(), Arc::from(format!("node {at}")), self.env.clone())
+            Node::new(store.clone(), Arc::from(format!("node {at}")), env.clone())
         };
         let nodes = self.nodes.iter().enumerate().map(node).collect();
-        Quorum::new(nodes, self.env.clone())
+        Quorum::new(nodes, env)
     }
 
     /// One more owner.

@@ -57,6 +57,12 @@ pub trait Store: Debug + Send + Sync + 'static {
         Durability::Primary
     }
 
+    /// Whether a hold may pass from one owner to another (`claim.heir_of`). If not, nobody asks for that, and every owner
+    /// acquires for itself.
+    fn passes_on(&self) -> bool {
+        true
+    }
+
     /// A number that changes when another server has taken over what one kept: it may not know of every hold, so whoever
     /// believes in one asks about it then, and does not wait for the next renewal.
     fn term(&self) -> u64 {
