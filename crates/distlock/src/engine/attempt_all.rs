@@ -116,7 +116,7 @@ pub(super) async fn attempt_together(parts: Vec<Part>) -> Result<Together> {
                     observe(Event::GaveUp { waited: engine.env.now().since(start) });
                     return Err(e);
                 }
-                engine.env.sleep_until(retry.next(&*engine.env).min(patience)).await;
+                engine.env.sleep_apart(retry.next(&*engine.env).min(patience)).await;
             }
         }
     }

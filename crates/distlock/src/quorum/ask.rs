@@ -103,10 +103,10 @@ impl<T: Send + 'static> Left<T> {
         for (at, step) in self.steps.drain(..).enumerate() {
             let Some(step) = step else { continue };
             let (env, late) = (self.env.clone(), late.clone());
-            // A step that waits for a connection of a runtime that nobody runs any more would wait for ever, and keep its
-            // place in the line.
-            let enough = env.sleep_until(env.now().after(config::COMMAND_TIMEOUT * 2));
             self.env.spawn(Box::pin(async move {
+                // A step that waits for a connection of a runtime that nobody runs any more would wait for ever, and keep its
+                // place in the line. Made here: a timer must not belong to that runtime either.
+                let enough = env.sleep_until(env.now().after(config::COMMAND_TIMEOUT * 2));
                 tokio::select! {
                     answer = step => late(at, answer),
                     () = enough => {}
