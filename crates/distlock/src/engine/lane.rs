@@ -152,7 +152,7 @@ impl Lane {
         if seat.depth == 0 {
             let alive = tenure.finish();
             let seat = state.seat.take();
-            state.wire = None;
+            state.leave_there(tenure);
             drop(state);
             drop(seat);
             if alive {

@@ -32,6 +32,7 @@ mod lane;
 mod lanes;
 mod multi;
 mod nature;
+mod receipts;
 mod release;
 mod retry;
 mod shares;

@@ -14,7 +14,8 @@ use super::Engine;
 use super::detach::{self, Detached};
 use super::hold::{Begun, Hold, Tenure};
 use super::lanes::LaneRef;
-use super::tell::{self, Leave, Receipt, Receipts, Stepping, free, tell};
+use super::receipts::{Receipt, Receipts};
+use super::tell::{self, Leave, Stepping, free, tell};
 use super::vitals::State;
 use super::waiters::{Grant, LaneState, Step, Waiter};
 use crate::config;
@@ -116,7 +117,7 @@ fn part(tenure: Arc<Tenure>, watched: bool, receipt: Option<Receipt>) -> Parting
         None => {
             let gone = state.seat.take();
             if leaked {
-                state.wire = None;
+                state.leave_there(&tenure);
             }
             state.receipts.add(receipt);
             let parting = tell_if_idle(engine, lane, state);

@@ -6,43 +6,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-
 use super::Engine;
 use super::hold::Tenure;
 use super::lanes::LaneRef;
+use super::receipts::Receipts;
 use super::release::{lost, trouble};
 use super::retry::Retry;
 use super::waiters::{LaneState, StandBack, Step};
 use crate::config;
 use crate::env::Moment;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::owner::Owner;
 use crate::store::{Attempt, Claim, Released, Store, What};
-
-/// Where somebody waits for the answer to a release.
-pub(super) type Receipt = oneshot::Sender<Result<()>>;
-
-/// Those who wait for the same answer: nobody or one, as a rule.
-#[derive(Debug, Default)]
-pub(super) struct Receipts(Option<Box<(Receipt, Receipts)>>);
-
-impl Receipts {
-    pub(super) fn add(&mut self, receipt: Option<Receipt>) {
-        if let Some(receipt) = receipt {
-            let rest = std::mem::take(self);
-            *self = Receipts(Some(Box::new((receipt, rest))));
-        }
-    }
-
-    pub(super) fn answer(mut self, how: &Result<()>) {
-        while let Some(first) = self.0.take() {
-            let (receipt, rest) = *first;
-            drop(receipt.send(how.clone()));
-            self = rest;
-        }
-    }
-}
 
 /// The right to tell the store about a lane. Dropped, it goes on with what is left to tell, or lets the next one have it.
 #[derive(Debug)]
@@ -81,6 +56,9 @@ impl Drop for Stepping {
             }
             None => {
                 state.stepping = None;
+                if state.left.take().is_some() {
+                    state.wire = None;
+                }
                 // The store is as they want it: nobody tells them anything else any more.
                 let receipts = std::mem::take(&mut state.receipts);
                 drop(state);
@@ -116,6 +94,10 @@ impl LaneState {
     pub(super) fn work(&self) -> Option<Work> {
         let (owner, depth) = self.wire?;
         let until = self.wire_until.unwrap_or(Moment::NEVER);
+        if let (None, Some(left)) = (&self.seat, &self.left) {
+            let pass = || Work::Pass { from: owner, heir: left.clone(), until };
+            return (left.owner != owner).then(pass);
+        }
         match &self.seat {
             None => {
                 let permits = self.wire_permits;
@@ -250,8 +232,9 @@ pub(super) async fn free(
 }
 
 /// Takes one level of a re-entered hold back.
-async fn shrink(engine: &Arc<Engine>, tenure: &Arc<Tenure>, depth: u32, receipts: Receipts) {
+async fn shrink(engine: &Arc<Engine>, tenure: &Arc<Tenure>, depth: u32, mut receipts: Receipts) {
     let claim = tenure.claim(Duration::ZERO, depth);
+    let patience = engine.env.now().after(config::COMMAND_TIMEOUT);
     let mut retry = Retry::default();
     loop {
         match engine.store.release(&claim).await {
@@ -261,6 +244,9 @@ async fn shrink(engine: &Arc<Engine>, tenure: &Arc<Tenure>, depth: u32, receipts
             }
             Err(e) if e.is_retryable() && engine.env.now() < tenure.vitals.deadline() => {
                 tenure.doubt();
+                if engine.env.now() >= patience {
+                    std::mem::take(&mut receipts).answer(&Err(e)); // this goes on without the caller
+                }
                 engine.env.sleep_apart(retry.next(&*engine.env)).await;
             }
             told => {
@@ -301,7 +287,9 @@ async fn paced(engine: &Arc<Engine>, lane: &LaneRef) -> bool {
 ///
 /// Until the answer is known the heir may have let go and the lock may have passed again; that is told next.
 async fn pass(engine: &Arc<Engine>, from: Owner, heir: &Arc<Tenure>, until: Moment) {
+    let patience = engine.env.now().after(config::COMMAND_TIMEOUT);
     let mut retry = Retry::default();
+    let mut unsure = false;
     loop {
         let claim = Claim { heir_of: Some(from), ..heir.claim(heir.lease, 1) };
         let sent = engine.env.now();
@@ -311,22 +299,47 @@ async fn pass(engine: &Arc<Engine>, from: Owner, heir: &Arc<Tenure>, until: Mome
                 return heir.accept(sent, claim.lease);
             }
             Err(e) if e.is_retryable() && engine.env.now() < until => {
+                unsure |= e.is_in_doubt();
                 heir.doubt();
+                unheard(engine, &heir.lane, e, patience);
                 engine.env.sleep_apart(retry.next(&*engine.env)).await;
             }
-            _ => {
-                // The store does not give it to this process any more: whoever sits there has lost it. What the store may still
-                // have of the predecessor is freed next, and its answer is what an heir hears that has let go meanwhile.
-                let state = heir.lane.state();
-                let on_wire = state.is_on_wire(from);
-                let seated =
-                    state.seat.as_ref().filter(|_| on_wire).map(|seat| seat.tenure.clone());
-                drop(state);
-                if let Some(tenure) = seated {
-                    tenure.lose();
+            failed => {
+                unsure |= matches!(&failed, Err(e) if e.is_in_doubt());
+                dispossess(&heir.lane, from);
+                if unsure {
+                    let claim = last_step(engine, heir.name(), heir.what, heir.owner);
+                    let until = sent.after(heir.lease);
+                    let forget = Leave::Forget(claim);
+                    free(engine, &heir.lane, forget, until, Receipts::default()).await;
                 }
                 return;
             }
         }
+    }
+}
+
+/// The store does not give what `from` had to anybody of this process any more: whoever sits there has lost it. What the store may
+/// still have of `from` is freed next, and its answer is what an heir hears that has let go meanwhile.
+fn dispossess(lane: &LaneRef, from: Owner) {
+    let mut state = lane.state();
+    state.left = None;
+    let on_wire = state.is_on_wire(from);
+    let seated = state.seat.as_ref().filter(|_| on_wire).map(|seat| seat.tenure.clone());
+    drop(state);
+    if let Some(tenure) = seated {
+        tenure.lose();
+    }
+}
+
+/// The store could not be told of a hand-over. Those who wait for more than that do not wait for ever.
+fn unheard(engine: &Arc<Engine>, lane: &LaneRef, error: Error, patience: Moment) {
+    let over = lane.state().seat.is_none();
+    if over {
+        trouble(engine, lane, &error);
+    }
+    if engine.env.now() >= patience {
+        let receipts = std::mem::take(&mut lane.state().receipts);
+        receipts.answer(&Err(error));
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::acquire::Ask;
 use super::drive::Driver;
 use super::hold::{Hold, Tenure};
-use super::tell::Receipts;
+use super::receipts::Receipts;
 use crate::backoff::Backoff;
 use crate::env::Moment;
 use crate::error::Error;
@@ -85,6 +85,8 @@ pub(super) struct LaneState {
     /// The owner and depth that the store was last known to have for this process, and until when at least.
     pub(super) wire: Option<(Owner, u32)>,
     pub(super) wire_until: Option<Moment>,
+    /// A hold that nobody here has any more and that stays as it is, while a step about it is under way.
+    pub(super) left: Option<Arc<Tenure>>,
     /// How many permits it is, if they have ids.
     pub(super) wire_permits: u32,
     /// How many releases of lanes that are counted here are on their way.
@@ -181,6 +183,7 @@ impl LaneState {
     pub(super) fn seat(&mut self, tenure: &Arc<Tenure>, watched: bool) -> Option<Arc<Tenure>> {
         let watched = u32::from(watched);
         let seat = Seat { tenure: tenure.clone(), depth: 1, watched, leaked: false };
+        self.left = None;
         self.seat.replace(seat).map(|old| old.tenure)
     }
 
@@ -226,6 +229,15 @@ impl LaneState {
     pub(super) fn confirm(&mut self, before: Owner, owner: Owner, depth: u32, until: Moment) {
         if self.is_on_wire(before) || self.wire.is_none() && self.seat.is_none() {
             self.on_the_wire(owner, depth, until);
+        }
+    }
+
+    /// What the store has of this tenure, or is about to hear of it, stays there.
+    pub(super) fn leave_there(&mut self, tenure: &Arc<Tenure>) {
+        match self.stepping {
+            // Its answer must not be taken for something to free; and one that has just passed on must still become known.
+            Some(_) => self.left = Some(tenure.clone()),
+            None => self.wire = None,
         }
     }
 

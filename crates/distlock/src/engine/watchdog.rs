@@ -17,7 +17,7 @@ use super::vitals::State;
 use super::waiters::Step;
 use crate::config;
 use crate::env::{Env, Moment};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
 use crate::store::{Claim, Store};
 
@@ -293,7 +293,13 @@ pub(crate) async fn extend(tenure: Arc<Tenure>, lease: Duration) -> Result<()> {
         if tenure.vitals.state(engine.env.now()) == State::Lost {
             return Err(release::lost());
         }
-        tenure.lane.settled().await;
+        tokio::select! {
+            () = tenure.lane.settled() => {}
+            () = engine.env.sleep_until(patience) => {
+                let text = "what was told of this lock before has not been answered in time";
+                return Err(Error::new(ErrorKind::Unavailable, text));
+            }
+        }
         let Some(renewal) = Renewal::begin(&tenure, lease) else { continue };
         let claims = [renewal.claim.clone()];
         let sent = engine.env.now();
