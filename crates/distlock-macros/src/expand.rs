@@ -27,7 +27,7 @@ pub(crate) fn expand(args: Args, mut function: ItemFn) -> Result<TokenStream> {
         (false, false) => quote!(run_blocking),
         (false, true) => quote!(run_blocking_or_skip),
     };
-    let body = &function.block;
+    let body = &function.block.stmts;
     let returns = typed(returns);
     // Without it `?` and `into` in the body would not know what they are to become.
     let known = quote_spanned! {returns.span()=>
@@ -37,8 +37,9 @@ pub(crate) fn expand(args: Args, mut function: ItemFn) -> Result<TokenStream> {
         }
     };
     let work = match is_async {
-        true => quote!(async move { #known #body }),
-        false => quote!(move || { #known #body }),
+        // Boxed: functions that call each other would otherwise be several times as large with every level.
+        true => quote!(::std::boxed::Box::pin(async move { #known #(#body)* })),
+        false => quote!(move || { #known #(#body)* }),
     };
     let wait = is_async.then(|| quote!(.await));
     let block = quote! {{

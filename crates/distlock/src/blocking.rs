@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-use crate::env;
+use crate::{env, run};
 
 /// Waits for something of this library on the calling thread; no runtime is needed.
 ///
@@ -43,7 +43,7 @@ pub fn block_on<F: IntoFuture>(work: F) -> F::Output {
     // Timers and connections are kept by the library's own thread; this one only waits.
     let _inside = env::apart().as_ref().map(|own| own.enter());
     let waker = Waker::from(Arc::new(Parked(std::thread::current())));
-    let (mut work, mut cx) = (pin!(work.into_future()), Context::from_waker(&waker));
+    let (mut work, mut cx) = (pin!(run::carried(work.into_future())), Context::from_waker(&waker));
     loop {
         match work.as_mut().poll(&mut cx) {
             Poll::Ready(done) => return done,

@@ -289,7 +289,8 @@ impl WriteGuard {
         let hold = &self.0.hold;
         let (tenure, lease) = (&hold.tenure, hold.tenure.lease);
         let (engine, name, kind) = (tenure.engine.clone(), tenure.name().clone(), tenure.kind);
-        let reader = Member { engine, name: Ok(name), kind, what: What::Read, spin: None };
+        let reader =
+            Member { engine, name: Ok(name), kind, what: What::Read, spin: None, owner: None };
         let read = Acquire::<ReadGuard, May>::one(reader).owner(&tenure.owner);
         let read = if hold.watched { read } else { read.lease(lease) };
         let read = if let Some(label) = tenure.label() { read.label(label) } else { read };

@@ -22,6 +22,8 @@ pub struct Member {
     pub(crate) kind: Kind,
     pub(crate) what: What,
     pub(crate) spin: Option<Backoff>,
+    /// Who acquires this one, whoever acquires the others.
+    pub(crate) owner: Option<Owner>,
 }
 
 impl fmt::Debug for Member {
@@ -40,7 +42,7 @@ impl Member {
         lease: Option<Duration>,
         label: Option<&str>,
     ) -> Result<(Arc<Engine>, Arc<str>, Ask)> {
-        let Member { engine, name, kind, what, spin } = self;
+        let Member { engine, name, kind, what, spin, owner: own } = self;
         let name = name?;
         let lease = lease.map(check_lease).transpose().map_err(|e| e.about(kind, &name))?;
         let spin = spin.or(engine.tuning.spin);
@@ -53,7 +55,7 @@ impl Member {
             (What::Permits { .. }, None) => Some(config::LONGEST),
             (_, lease) => lease,
         };
-        let owner = owner.filter(|_| what.reenters());
+        let owner = own.or(owner).filter(|_| what.reenters());
         let explicit = owner.is_some();
         let owner = owner.unwrap_or_else(|| engine.mint_owner());
         let service = engine.tuning.service.as_ref().filter(|_| what != What::LatchOpen);

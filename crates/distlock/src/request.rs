@@ -99,9 +99,16 @@ impl<G, Ending> Acquire<G, Ending> {
         }
     }
 
-    /// Whether it says who acquires.
-    pub(crate) fn has_owner(&self) -> bool {
-        self.owner.is_some()
+    /// Acquires as those who hold these locks already, unless it says itself who acquires.
+    pub(crate) fn re_entering(mut self, holder: impl Fn(&Member) -> Option<Owner>) -> Self {
+        if self.owner.is_none() {
+            let members = match &mut self.subject {
+                Subject::One(member) => std::slice::from_mut(member),
+                Subject::All(members) => members,
+            };
+            members.iter_mut().for_each(|member| member.owner = holder(member));
+        }
+        self
     }
 
     /// Polls instead of listening.

@@ -114,9 +114,20 @@ fn of_task() -> Option<Arc<Link>> {
     CHAIN.try_with(Arc::clone).ok()
 }
 
-/// Of a function that is not async: also those that are not either.
+/// Of a function that is not async: also those that are not either, whichever of both is further in.
 fn of_thread() -> Option<Arc<Link>> {
-    THREAD.with_borrow(Clone::clone).or_else(of_task)
+    match (of_task(), THREAD.with_borrow(Clone::clone)) {
+        (Some(task), Some(thread)) if !thread.is_within(&task) => Some(task),
+        (task, thread) => thread.or(task),
+    }
+}
+
+/// Runs `work` as a part of the function that waits for it on its thread.
+pub(crate) async fn carried<F: Future>(work: F) -> F::Output {
+    match of_thread() {
+        Some(link) => CHAIN.scope(link, work).await,
+        None => work.await,
+    }
 }
 
 impl Link {
@@ -129,32 +140,29 @@ impl Link {
         Arc::new(Link { held: held.collect(), outer })
     }
 
-    /// Who holds one of these, if one of the functions around does.
-    fn owner(this: &Option<Arc<Link>>, wanted: &[Identity]) -> Option<Owner> {
-        let mut link = this.as_ref();
-        while let Some(this) = link {
-            let known = this.held.iter().find(|(held, _)| wanted.contains(held));
-            if let Some((_, owner)) = known {
-                return Some(*owner);
-            }
-            link = this.outer.as_ref();
-        }
-        None
+    /// This one and those around it.
+    fn all(&self) -> impl Iterator<Item = &Link> {
+        std::iter::successors(Some(self), |link| link.outer.as_deref())
+    }
+
+    fn is_within(&self, other: &Link) -> bool {
+        self.all().any(|link| std::ptr::eq(link, other))
+    }
+
+    /// Who holds it, if one of the functions around does.
+    fn owner(&self, wanted: &Identity) -> Option<Owner> {
+        let mut held = self.all().flat_map(|link| &link.held);
+        held.find(|(held, _)| held == wanted).map(|(_, owner)| *owner)
     }
 }
 
+/// Has each lock that a function around holds re-entered by its owner. There may be several: each function has its own.
 fn within<G, Ending>(request: Acquire<G, Ending>, chain: &Option<Arc<Link>>) -> Acquire<G, Ending> {
-    if chain.is_none() || request.has_owner() {
-        return request;
-    }
-    let wanted = request.members().iter().filter_map(|member| {
+    let Some(link) = chain else { return request };
+    request.re_entering(|member| {
         let name = member.name.as_ref().ok()?;
-        identity(&member.engine, member.what, name)
-    });
-    match Link::owner(chain, &wanted.collect::<Vec<_>>()) {
-        Some(owner) => request.owner(&owner),
-        None => request,
-    }
+        link.owner(&identity(&member.engine, member.what, name)?)
+    })
 }
 
 /// Acquires, and says what was locked around it.
@@ -188,8 +196,10 @@ pub(crate) async fn under<G: Held, R: Outcome>(
         let guards = guard.guards();
         (Link::of(&guards, chain), Scope::of(&guards))
     };
+    // Boxed: what is run within what is run would otherwise be several times as large with every level.
+    let work = CHAIN.scope(link, Box::pin(work(scope.clone())));
     // Work that ends in the moment of the loss has its say: the release tells of the loss.
-    let work = together::unless(scope.lost(), || false, CHAIN.scope(link, work(scope.clone())));
+    let work = together::unless(scope.lost(), || false, work);
     match work.await {
         Some(done) => judged(done, guard.release().await),
         // Stopped: it is not known how far it came.

@@ -175,9 +175,10 @@ fn under_one_owner(parts: &mut [Part]) {
 /// Tries those that are missing, once each. Says which one is busy, if one is.
 async fn try_the_rest(parts: &[Part], had: &mut [Option<Hold>]) -> Result<Option<usize>> {
     while let Some(at) = had.iter().position(Option::is_none) {
-        let store = &parts[at].0;
-        let alike = |(part, hold): &(&Part, &Option<Hold>)| {
-            hold.is_none() && Arc::ptr_eq(&part.0, store) && part.2.is_plain()
+        let (store, _, first) = &parts[at];
+        let alike = |((engine, _, ask), hold): &(&Part, &Option<Hold>)| {
+            let one = Arc::ptr_eq(engine, store) && ask.owner == first.owner;
+            hold.is_none() && one && ask.is_plain()
         };
         let count = parts[at..].iter().zip(&had[at..]).take_while(alike).count();
         if count > 1 {

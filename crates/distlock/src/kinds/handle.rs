@@ -29,7 +29,7 @@ impl Handle {
     /// The same as one of several that are acquired together.
     pub(crate) fn member(self, what: What) -> Member {
         let Handle { engine, name, kind } = self;
-        Member { engine, name, kind, what, spin: None }
+        Member { engine, name, kind, what, spin: None, owner: None }
     }
 
     pub(crate) async fn force(&self, what: What) -> Result<Snapshot> {

@@ -4,6 +4,8 @@ use distlock::{Locks, Result, locked};
 use distlock_testkit::suites::Section;
 use tokio::join;
 
+const SOON: std::time::Duration = std::time::Duration::from_secs(30);
+
 #[locked("ledger", via = locks)]
 async fn inner(locks: &Locks) -> Result<usize> {
     let held = locks.mutex("ledger").inspect().await?;
@@ -26,6 +28,29 @@ async fn a_function_called_by_another_re_enters() {
     assert_eq!(deeper(&locks).await.unwrap(), 3);
     assert_eq!(inner(&locks).await.unwrap(), 1);
     assert!(!locks.mutex("ledger").is_locked().await.unwrap());
+}
+
+/// Or a few levels of them would overflow the stack.
+#[tokio::test]
+async fn a_function_is_not_larger_for_what_it_calls() {
+    let locks = Locks::memory();
+    assert_eq!(size_of_val(&inner(&locks)), size_of_val(&deeper(&locks)));
+    let one = locks.mutex("k").lock().run(async |_| inner(&locks).await);
+    let within = locks
+        .mutex("k")
+        .lock()
+        .run(async |_| locks.mutex("k").lock().run(async |_| deeper(&locks).await.map(drop)).await);
+    assert!(size_of_val(&within) < 2 * size_of_val(&one), "{}", size_of_val(&within));
+}
+
+/// On one line, as some write it: no warning about its braces.
+#[locked("k", via = locks)]
+#[rustfmt::skip]
+async fn on_one_line(locks: &Locks) -> Result<bool> { locks.mutex("k").is_locked().await }
+
+#[tokio::test]
+async fn a_function_may_stand_on_one_line() {
+    assert!(on_one_line(&Locks::memory()).await.unwrap());
 }
 
 /// Not through another store: a lock of the same name there is another lock.
@@ -98,6 +123,36 @@ async fn one_of_several_re_enters() {
     assert_eq!(one_then_both(&Locks::memory()).await.unwrap(), 2);
 }
 
+#[locked(["a", "b", "c"], via = locks)]
+async fn three(locks: &Locks) -> Result<Vec<u32>> {
+    let mut depths = Vec::new();
+    for name in ["a", "b", "c"] {
+        depths.push(locks.mutex(name).inspect().await?.holders[0].depth);
+    }
+    Ok(depths)
+}
+
+#[locked("b", via = locks)]
+async fn one_then_three(locks: &Locks) -> Result<Vec<u32>> {
+    three(locks).await
+}
+
+#[locked("a", via = locks)]
+async fn two_then_three(locks: &Locks) -> Result<Vec<u32>> {
+    one_then_three(locks).await
+}
+
+/// Each of them is held by a function, and an owner, of its own.
+#[tokio::test]
+async fn several_that_several_functions_hold_are_all_re_entered() {
+    let locks = Locks::memory();
+    let depths = tokio::time::timeout(SOON, two_then_three(&locks)).await;
+    assert_eq!(depths.expect("it does not wait for itself").unwrap(), [2, 2, 1]);
+    for name in ["a", "b", "c"] {
+        assert!(!locks.mutex(name).is_locked().await.unwrap(), "{name} is left behind");
+    }
+}
+
 #[locked("r", kind = rw, via = locks)]
 async fn writing(locks: &Locks) -> Result<bool> {
     reading(locks).await
@@ -129,6 +184,22 @@ fn outer_of_thread(locks: &Locks, fail: bool) -> Result<u32> {
 #[locked("t", via = locks)]
 async fn mixed(locks: &Locks) -> Result<u32> {
     inner_of_thread(locks, false)
+}
+
+/// And the other way round, and back again.
+#[locked("t", via = locks)]
+fn waits_for_async(locks: &Locks) -> Result<u32> {
+    distlock::block_on(mixed(locks))
+}
+
+#[test]
+fn what_a_thread_waits_for_re_enters() {
+    let (done, result) = std::sync::mpsc::channel();
+    let locks = Locks::memory();
+    let nested = locks.clone();
+    std::thread::spawn(move || done.send(waits_for_async(&nested)));
+    assert_eq!(result.recv_timeout(SOON).expect("it does not wait for itself").unwrap(), 1);
+    assert!(!distlock::block_on(locks.mutex("t").is_locked()).unwrap());
 }
 
 #[test]
