@@ -6,7 +6,7 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use distlock::Locks;
+use distlock::{Locks, RedLock};
 use distlock_testkit::suites::Recorder;
 use distlock_testkit::{Flavor, Proxy, Server, assert_clean};
 use tokio::runtime::{Builder, Runtime};
@@ -110,6 +110,33 @@ fn an_acquisition_abandoned_with_its_runtime_falls_back_by_itself() {
         soon(|| is_free(&server, "k"), "nothing stays behind");
     }
     undriven().block_on(assert_clean(&server, "k"));
+}
+
+/// What a majority leaves to a slow node goes on although nobody runs its runtime, or there is none any more.
+#[test]
+fn a_slow_node_of_a_majority_does_not_depend_on_the_runtime_of_the_first() {
+    for ended in [true, false] {
+        let servers = [server(), server(), server()];
+        let runtime = undriven();
+        let nodes = servers.each_ref().map(|server| {
+            let nodes = runtime.block_on(Locks::connect(&server.url()));
+            nodes.unwrap()
+        });
+        let lock = RedLock::new("k", &nodes);
+        servers[2].stop();
+        let guard = runtime.block_on(lock.lock().into_future()).unwrap();
+        let runtime = (!ended).then_some(runtime);
+        guard.unlock_blocking().unwrap();
+        servers[2].cont();
+        for server in &servers {
+            soon(|| is_free(server, "k"), "released on every node");
+        }
+        lock.lock().wait(Duration::from_secs(5)).blocking().unwrap().unlock_blocking().unwrap();
+        drop(runtime);
+        for server in &servers {
+            soon(|| is_free(server, "k"), "released on every node again");
+        }
+    }
 }
 
 /// A single try under a named owner waits for somebody else's attempt on the lock; it must not keep the only thread busy
