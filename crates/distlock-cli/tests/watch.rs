@@ -77,6 +77,14 @@ fn whatever_ends_it_gives_the_terminal_back() {
         assert_eq!(terminal.end().code(), Some(code), "{what}");
         support::wait_until(what, || terminal.is_as_before());
     }
+    // At once, however long it is until it looks again.
+    for keys in ["q", "\u{3}"] {
+        let mut terminal =
+            Terminal::start(&bench.distlock(["watch", "--interval", "1h"]), 24, 120);
+        terminal.await_text("1 held");
+        terminal.press(keys);
+        assert_eq!(terminal.end().code(), Some(0), "{keys:?}");
+    }
     // Also when it ends by itself.
     let mut terminal = watch(&bench, &["--count", "3"]);
     assert_eq!(terminal.end().code(), Some(0));

@@ -108,7 +108,8 @@ async fn on_screen(
                 None => return Ok(End::Seen),
             },
             key = keys.recv() => match key {
-                Some(Key::Quit) | None => return Ok(End::Seen),
+                // Not `Seen`: whoever looks may sleep for a whole interval.
+                Some(Key::Quit) | None => return Ok(End::Enough),
                 Some(Key::Scroll(step)) => screen.scroll(step),
                 Some(Key::Redraw) => screen.clear().map_err(cannot)?,
             },
