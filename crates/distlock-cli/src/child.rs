@@ -53,6 +53,7 @@ impl Child {
         if leads {
             starter.process_group(0);
         }
+        starter.kill_on_drop(true);
         // It is there before the command is, and knows of it before the command can have started anything.
         let mut guardian = leads.then(Guardian::start).transpose()?;
         let process = starter.spawn()?;
@@ -85,6 +86,13 @@ impl Child {
     /// Waits for the command itself. Cancel safe.
     pub(crate) async fn wait(&mut self) -> io::Result<ExitStatus> {
         self.process.wait().await
+    }
+
+    /// All is well: what the command left running may stay. A command that is dropped without this is killed.
+    pub(crate) fn dismiss(mut self) {
+        if let Some(guardian) = &mut self.guardian {
+            let _ = guardian.tell(ALL_IS_WELL);
+        }
     }
 
     /// Whether anything that the command started is still there after it ended.
@@ -128,8 +136,8 @@ impl Guardian {
 }
 
 impl Drop for Guardian {
+    /// Unless it was told that all is well it kills: also when an error or a panic is what takes us here.
     fn drop(&mut self) {
-        let _ = self.tell(ALL_IS_WELL);
         let _ = self.0.wait(); // closes the pipe first
     }
 }

@@ -80,11 +80,13 @@ pub(super) async fn watch_over(
         if let Some((status, at)) = ended {
             // What a command leaves running when it ends by itself is none of our business. What it leaves when it was
             // told to end may still be at work on what the lock guards.
-            if !signalled || stage == Stage::Killed || !child.left_something() {
-                return Ok(End { status, stopped });
-            }
-            if now >= at + LONGEST_GRACE {
+            let left = signalled && child.left_something();
+            let late = stage == Stage::Killed || now >= at + LONGEST_GRACE;
+            if left && late {
                 child.signal(Signal::KILL);
+            }
+            if !left || late {
+                child.dismiss();
                 return Ok(End { status, stopped });
             }
         }
