@@ -9,6 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
 use crate::exit::Exit;
@@ -29,6 +30,8 @@ pub(crate) struct Child {
     pid: Pid,
     /// There if the command leads a process group of its own.
     guardian: Option<Guardian>,
+    /// Whether it has been said that signals do not reach it.
+    out_of_reach: bool,
 }
 
 impl Child {
@@ -65,7 +68,7 @@ impl Child {
             let _ = rustix::process::kill_process_group(pid, Signal::KILL);
             return Err(cause);
         }
-        Ok(Child { process, pid, guardian })
+        Ok(Child { process, pid, guardian, out_of_reach: false })
     }
 
     /// Whether it leads a process group of its own; otherwise the terminal's signals reach it without us.
@@ -74,13 +77,19 @@ impl Child {
     }
 
     /// Sends a signal to the command and, as far as it leads them, to all it started.
-    pub(crate) fn signal(&self, signal: Signal) {
-        // An error means that nobody is left to hear it.
-        let _ = match self.process.id() {
+    pub(crate) fn signal(&mut self, signal: Signal) {
+        let sent = match self.process.id() {
             _ if self.leads() => rustix::process::kill_process_group(self.pid, signal),
             Some(_) => rustix::process::kill_process(self.pid, signal),
             None => Ok(()),
         };
+        // Any other error means that nobody is left to hear it.
+        if sent == Err(Errno::PERM) && !self.out_of_reach {
+            self.out_of_reach = true;
+            print::complain(
+                "the command runs as another user and cannot be signalled: it may outlive the lock",
+            );
+        }
     }
 
     /// Waits for the command itself. Cancel safe.
@@ -97,7 +106,8 @@ impl Child {
 
     /// Whether anything that the command started is still there after it ended.
     pub(crate) fn left_something(&self) -> bool {
-        self.leads() && rustix::process::test_kill_process_group(self.pid).is_ok()
+        // What may not be signalled is there, too.
+        self.leads() && rustix::process::test_kill_process_group(self.pid) != Err(Errno::SRCH)
     }
 }
 

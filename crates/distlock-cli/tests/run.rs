@@ -2,7 +2,10 @@
 
 mod support;
 
-use std::process::Child;
+use std::fs::{File, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Stdio};
 
 use rustix::process::Signal;
 use support::{
@@ -95,7 +98,7 @@ fn what_was_ignored_for_us_stays_ignored_for_the_command() {
     nohup.args(["-c", "trap '' HUP; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_distlock")]);
     nohup.args(["run", "x", "--", "sh", "-c", "echo > ready; read line; exit 5"]);
     nohup.current_dir(bench.path("")).env("DISTLOCK_URL", bench.url());
-    let mut run = nohup.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let mut run = nohup.stdin(Stdio::piped()).spawn().unwrap();
     bench.await_file("ready");
     kill(&run, Signal::HUP);
     drop(run.stdin.take());
@@ -195,4 +198,39 @@ fn a_distlock_that_was_stopped_too_long_ends_the_command_when_it_wakes() {
     kill(&run, Signal::CONT);
     assert_eq!(await_exit(&mut run).code(), Some(70));
     assert!(!is_alive(command));
+}
+
+/// Only root can bring about what happens here: a program that becomes another user.
+#[test]
+fn what_runs_as_another_user_does_not_outlive_the_lock_in_silence() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    let open = |name: &str, mode| {
+        std::fs::set_permissions(bench.path(name), Permissions::from_mode(mode)).unwrap();
+    };
+    let setpriv = std::process::Command::new("sh").args(["-c", "command -v setpriv"]).output();
+    let setpriv = String::from_utf8(setpriv.unwrap().stdout).unwrap();
+    std::fs::copy(setpriv.trim(), bench.path("as-root")).unwrap();
+    open("as-root", 0o4755);
+    open("", 0o777);
+    let other = "./as-root --reuid=0 sh -c 'echo > ready; read line; exit 0'";
+    for (policy, script) in [
+        ("stop", format!("exec {other}")),
+        // Killing the shell is not killing all.
+        ("kill", format!("exec 3<&0; {other} <&3 & wait")),
+    ] {
+        let options = ["--lease", "2s", "--on-lost", policy];
+        let mut run = bench.run(&options, policy, &script);
+        run.uid(65534).stdin(Stdio::piped()).stderr(File::create(bench.path(policy)).unwrap());
+        let mut run = run.spawn().unwrap();
+        bench.await_file("ready");
+        let said = || std::fs::read_to_string(bench.path(policy)).unwrap();
+        wait_until("a complaint", || said().contains("another user"));
+        drop(run.stdin.take());
+        assert_eq!(await_exit(&mut run).code(), Some(70), "{policy}");
+        assert_eq!(said().matches("another user").count(), 1, "{}", said());
+        std::fs::remove_file(bench.path("ready")).unwrap();
+    }
 }
