@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, WaitOptions};
 
 use crate::exit::Exit;
 use crate::print;
@@ -106,6 +106,10 @@ impl Child {
 
     /// Whether anything that the command started is still there after it ended.
     pub(crate) fn left_something(&self) -> bool {
+        // As the first process of a container we inherit what it started, and the dead count until they are waited for.
+        while self.leads()
+            && matches!(rustix::process::waitpgid(self.pid, WaitOptions::NOHANG), Ok(Some(_)))
+        {}
         // What may not be signalled is there, too.
         self.leads() && rustix::process::test_kill_process_group(self.pid) != Err(Errno::SRCH)
     }

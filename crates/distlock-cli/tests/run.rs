@@ -6,6 +6,7 @@ use std::fs::{File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use support::{
@@ -198,6 +199,31 @@ fn a_distlock_that_was_stopped_too_long_ends_the_command_when_it_wakes() {
     kill(&run, Signal::CONT);
     assert_eq!(await_exit(&mut run).code(), Some(70));
     assert!(!is_alive(command));
+}
+
+/// As in a container: whatever loses its parent becomes ours, and nobody else waits for it.
+#[test]
+fn as_the_first_process_of_all_it_does_not_wait_for_the_dead() {
+    let contained = |program: &std::process::Command| {
+        let mut command = std::process::Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--"]);
+        command.arg(program.get_program()).args(program.get_args());
+        command
+    };
+    if !contained(&std::process::Command::new("true")).status().is_ok_and(|done| done.success()) {
+        return; // not everybody may do that
+    }
+    let bench = Bench::new();
+    let script = "for i in 1 2 3; do sleep 100 & done
+        trap 'exit 3' TERM; echo > told; kill -TERM $PPID; wait";
+    let mut run = contained(&bench.run(&[], "x", script));
+    run.current_dir(bench.path("")).env("DISTLOCK_URL", bench.url()).stdin(Stdio::null());
+    let mut run = run.spawn().unwrap();
+    bench.await_file("told");
+    let told = Instant::now();
+    assert_eq!(await_exit(&mut run).code(), Some(3));
+    // Those who do not listen have five seconds.
+    assert!(told.elapsed() < Duration::from_secs(4), "{:?}", told.elapsed());
 }
 
 /// Only root can bring about what happens here: a program that becomes another user.
