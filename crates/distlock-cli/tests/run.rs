@@ -189,6 +189,31 @@ fn what_a_command_leaves_in_the_background_stays_there() {
 }
 
 #[test]
+fn what_is_in_the_background_outlives_a_reload_but_not_a_hang_up() {
+    if is_ignored(Signal::HUP) {
+        return;
+    }
+    for reload in [true, false] {
+        let bench = Bench::new();
+        let answer = if reload { "trap 'echo > got; exit 4' HUP;" } else { "" };
+        let script = format!(
+            "{answer} sh -c 'trap \"\" HUP; echo $$ > inner; {FOR_EVER}' >/dev/null 2>&1 & {FOR_EVER}"
+        );
+        let mut run = bench.run(&[], "x", &script).spawn().unwrap();
+        let inner = pid_in(&bench.await_file("inner"));
+        kill(&run, Signal::HUP);
+        let code = await_exit(&mut run).code();
+        assert_eq!(code, Some(if reload { 4 } else { 129 }));
+        if reload {
+            assert!(is_alive(inner));
+            let inner = rustix::process::Pid::from_raw(inner as i32).unwrap();
+            rustix::process::kill_process(inner, Signal::KILL).unwrap();
+        }
+        wait_until("its death", || !is_alive(inner));
+    }
+}
+
+#[test]
 fn a_distlock_that_was_stopped_too_long_ends_the_command_when_it_wakes() {
     let bench = Bench::new();
     let script = format!("echo $$ > pid; {FOR_EVER}");

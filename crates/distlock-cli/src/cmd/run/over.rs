@@ -1,5 +1,6 @@
 //! Watching over the command: signals go on to it, and it does not outlive the lock.
 
+use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -131,16 +132,19 @@ pub(super) async fn watch_over(
         };
         tokio::select! {
             status = child.wait(), if ended.is_none() => match status {
-                Ok(status) => ended = Some((status, Instant::now())),
+                Ok(status) => {
+                    signalled |= status.signal() == Some(Signal::HUP.as_raw());
+                    ended = Some((status, Instant::now()));
+                }
                 Err(cause) => {
                     child.signal(Signal::KILL); // one that cannot be watched over must not run
                     return Err(cause);
                 }
             },
             signal = signals.recv() => {
-                signalled = true;
+                // Many services take SIGHUP as "read your settings again", any number of times.
+                signalled |= signal != Signal::HUP;
                 match (stage, signal) {
-                    // Many services take it as "read your settings again", any number of times.
                     (_, Signal::HUP) => child.signal(signal),
                     (Stage::Running, _) => {
                         stage = Stage::Asked;
