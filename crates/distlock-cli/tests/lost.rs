@@ -138,6 +138,39 @@ fn a_command_that_is_only_warned_about_runs_on_and_is_70_all_the_same() {
 }
 
 #[test]
+fn what_could_not_be_renewed_in_time_is_not_said_to_be_lost() {
+    let server = Server::builder(Flavor::Redis).start_blocking();
+    let proxy = Proxy::start_blocking(server.addr());
+    let bench = Bench::on(proxy.url());
+    let script = "trap 'exit 0' TERM; echo > ready; while :; do sleep 0.02; done";
+    let mut run = bench.run(&["--watchdog", "9s"], "x", script).spawn().unwrap();
+    bench.await_file("ready");
+    proxy.blackhole(true);
+    assert_eq!(await_exit(&mut run).code(), Some(70));
+    let said = String::from_utf8(run.wait_with_output().unwrap().stderr).unwrap();
+    assert!(said.contains("was stopped") && said.contains("could not be renewed"), "{said}");
+}
+
+#[test]
+fn one_of_several_that_was_lost_counts_whatever_becomes_of_the_others() {
+    let server = Server::builder(Flavor::Redis).start_blocking();
+    let bench = Bench::on(server.url());
+    let options = ["run", "--kind", "multi", "--on-lost", "warn", "--watchdog", "9s", "a", "b"];
+    let script = ["--", "sh", "-c", "echo > ready; read line; exit 3"];
+    let errors = fs::File::create(bench.path("errors")).unwrap();
+    let mut run = bench.distlock(options.into_iter().chain(script));
+    let mut run = run.stdin(Stdio::piped()).stderr(errors).spawn().unwrap();
+    bench.await_file("ready");
+    server.try_cli_blocking(&["DEL", "b"]).unwrap();
+    let said = || fs::read_to_string(bench.path("errors")).unwrap();
+    wait_until("a warning", || said().contains("WARNING"));
+    server.kill();
+    drop(run.stdin.take());
+    assert_eq!(await_exit(&mut run).code(), Some(70), "{}", said());
+    assert!(said().contains("exit status: 3"), "{}", said());
+}
+
+#[test]
 fn a_policy_for_what_cannot_be_lost_is_64() {
     let bench = Bench::on("memory:".to_owned());
     let wrong: [&[&str]; 5] = [

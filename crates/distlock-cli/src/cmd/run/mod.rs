@@ -104,7 +104,8 @@ async fn under(
             ));
             Ok(Exit::Lost)
         }
-        (Ok(end), Err(error)) if Exit::of(&error) == Exit::Lost => {
+        // Of several locks one may be lost, and the error be of the kind of another's.
+        (Ok(end), Err(error)) if was_lost || Exit::of(&error) == Exit::Lost => {
             print::complain(&format!("{error}; the command had ended with {}", end.status));
             Ok(Exit::Lost)
         }
