@@ -121,6 +121,20 @@ fn a_simple_lock_is_the_one_that_programs_set_by_hand() {
     assert_eq!(code_of_run, Some(75));
     assert!(said.contains("somebody"), "{said}");
 
+    // What stands there may be anything, and must not command a terminal.
+    server.try_cli_blocking(&["SET", "evil", "x\n\u{1b}[2J\u{9b}31m", "PX", "60000"]).unwrap();
+    let looks: [&[&str]; 3] = [
+        &["run", "--kind", "simple", "--wait", "0", "evil", "--", "true"],
+        &["show", "--kind", "simple", "evil"],
+        &["unlock", "--force", "--kind", "simple", "evil"],
+    ];
+    for args in looks {
+        let said = output(bench.distlock(args.iter().copied()));
+        let said = String::from_utf8([said.stdout, said.stderr].concat()).unwrap();
+        assert!(said.contains("x\\n\\u{1b}[2J\\u{9b}31m"), "{args:?}: {said:?}");
+        assert!(!said.contains(|c: char| c.is_control() && c != '\n'), "{args:?}: {said:?}");
+    }
+
     let holder = bench.hold(&["--kind", "simple"], "ours");
     let refused = server.try_cli_blocking(&["SET", "ours", "me", "NX", "PX", "60000"]).unwrap();
     assert_eq!(format!("{refused:?}"), "nil");

@@ -39,11 +39,15 @@ fn in_the_way(what: What, seen: &Snapshot, now: SystemTime) -> String {
         0 | 1 => String::new(),
         several => format!(", and {} more", several - 1),
     };
-    let who = |holder: &Holder| match &holder.info {
-        None => holder.owner.clone(),
-        Some(info) => {
-            let held = rounded(info.held_for(now));
-            format!("{} ({info}, for {held:?} since {})", holder.owner, info.since())
+    let who = |holder: &Holder| {
+        // Whatever stands in the store: it must not be able to forge a log line.
+        let owner = holder.owner.escape_debug();
+        match &holder.info {
+            None => owner.to_string(),
+            Some(info) => {
+                let held = rounded(info.held_for(now));
+                format!("{owner} ({info}, for {held:?} since {})", info.since())
+            }
         }
     };
     let for_so_long = match seen.ttl {
