@@ -26,7 +26,7 @@ Exit codes:
   64     wrong usage, or a kind of lock that the store does not have
   65     something that is not a lock stands under the name
   69     the store cannot be reached
-  71     the system gave no process, no thread or no file
+  71     the system gave no thread or no file, or took no output
   128+n  signal n ended it";
 
 /// Those of `doctor`.
@@ -35,7 +35,8 @@ Exit codes of `doctor`:
   0   nothing that keeps locks from working; there may be warnings
   1   at least one fault
   64  wrong usage
-  69  nobody could be reached";
+  69  nobody could be reached
+  71  the system took no output";
 
 /// Every way to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +57,7 @@ pub(crate) enum Exit {
     Unavailable,
     /// The lock was lost.
     Lost,
-    /// The system denied a process, a thread, a signal handler.
+    /// The system denied a process, a thread, a signal handler, or took no output.
     System,
     /// The lock was not free in time.
     NotAcquired,

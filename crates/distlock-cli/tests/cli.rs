@@ -283,38 +283,3 @@ fn the_demonstration_comes_out_exact() {
     assert_eq!(plain.status.code(), Some(0), "{plain:?}");
     assert!(text(&plain.stdout).contains("exactly once"), "{plain:?}");
 }
-
-#[test]
-fn colours_and_progress_are_for_terminals() {
-    use support::terminal::Terminal;
-    let bench = Bench::new();
-    let _holder = bench.hold(&[], "x");
-    let commands: [&[&str]; 4] = [
-        &["show", "x"],
-        &["ls"],
-        &["demo", "--tasks", "8", "--stock", "4"],
-        &["bench", "--seconds", "90ms"],
-    ];
-    for args in commands {
-        for wanted in [true, false] {
-            let mut command = bench.distlock(args.iter().copied());
-            if !wanted {
-                command.env("NO_COLOR", "1");
-            }
-            let mut terminal = Terminal::start(&command, 24, 120);
-            assert_eq!(terminal.end().code(), Some(0), "{args:?}");
-            let seen = || text(&terminal.bytes());
-            let painted = |text: &str| {
-                ["\u{1b}[1m", "\u{1b}[31m", "\u{1b}[32m"].iter().any(|code| text.contains(code))
-            };
-            if wanted {
-                support::wait_until("colours", || painted(&seen()));
-            } else {
-                support::wait_until("output", || seen().ends_with('\n'));
-                assert!(!painted(&seen()), "{args:?}: {:?}", seen());
-            }
-        }
-        let plain = output(bench.distlock(args.iter().copied()));
-        assert!(!text(&plain.stdout).contains('\u{1b}') && plain.stderr.is_empty(), "{plain:?}");
-    }
-}

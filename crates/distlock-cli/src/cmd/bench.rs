@@ -44,7 +44,7 @@ pub(super) async fn bench(plan: Bench) -> Result<Exit, Failure> {
     clean(&clients).await;
     if let Some(report) = report {
         let report = report?;
-        print::out(&if plan.json { report.json(&plan) } else { report.text(&plan) });
+        print::out(&if plan.json { report.json(&plan) } else { report.text(&plan) })?;
     }
     Ok(Exit::Done)
 }

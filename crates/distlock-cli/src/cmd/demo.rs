@@ -55,15 +55,15 @@ async fn both(plan: &Demo, clients: &[Arc<Lock>]) -> Result<Exit, Failure> {
             plan.stock,
             plan.lock.kind.word(),
             plan.store.place()
-        ));
+        ))?;
     }
     let without = rush(plan, &[], "without the lock").await?;
     let with = rush(plan, clients, "with the lock").await?;
     let exact = with.is_exact(plan);
     if plan.json {
-        print::out(&format!("{}\n", json_of(plan, &without, &with)));
+        print::out(&format!("{}\n", json_of(plan, &without, &with)))?;
     } else {
-        print::out(&text_of(plan, &without, &with));
+        print::out(&text_of(plan, &without, &with))?;
     }
     Ok(if exact { Exit::Done } else { Exit::Inexact })
 }

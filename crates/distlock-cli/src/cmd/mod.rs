@@ -33,7 +33,7 @@ pub(crate) fn run(plan: Plan) -> Result<Exit, Failure> {
         Plan::Watch(plan) => on(Builder::new_current_thread(), watch::watch(plan)),
         Plan::Bench(plan) => on(Builder::new_multi_thread(), bench::bench(plan)),
         Plan::Demo(plan) => on(Builder::new_multi_thread(), demo::demo(plan)),
-        Plan::Completions(shell) => Ok(manual::completions(shell)),
+        Plan::Completions(shell) => manual::completions(shell),
         Plan::Man(dir) => manual::man(dir),
     }
 }

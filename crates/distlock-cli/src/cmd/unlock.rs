@@ -53,9 +53,9 @@ pub(super) async fn unlock(plan: Unlock) -> Result<Exit, Failure> {
         let mut after = view::json_of(kind, &after);
         after["freed"] = json!(freed);
         after["former_holders"] = view::json_of(kind, &before)["holders"].take();
-        print::out(&format!("{after}\n"));
+        print::out(&format!("{after}\n"))?;
     } else {
-        print::out(&format!("{}\n", view::freed(kind, &before, freed)));
+        print::out(&format!("{}\n", view::freed(kind, &before, freed)))?;
     }
     Ok(Exit::Done)
 }

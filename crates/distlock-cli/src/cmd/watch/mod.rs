@@ -80,7 +80,7 @@ async fn in_lines(
                 let Some(sight) = sight else { return Ok(End::Seen) };
                 board.add(sight);
                 // Whoever reads it may have enough: `distlock watch --json | head`.
-                if print::try_out(&format!("{}\n", board.json())).is_err() {
+                if !print::out_while_read(&format!("{}\n", board.json()))? {
                     return Ok(End::Enough);
                 }
             }
