@@ -109,7 +109,8 @@ impl Child {
         // As the first process of a container we inherit what it started, and the dead count until they are waited for.
         while self.leads()
             && matches!(rustix::process::waitpgid(self.pid, WaitOptions::NOHANG), Ok(Some(_)))
-        {}
+        {
+        }
         // What may not be signalled is there, too.
         self.leads() && rustix::process::test_kill_process_group(self.pid) != Err(Errno::SRCH)
     }
