@@ -4,6 +4,8 @@
 
 mod support;
 
+use std::process::Stdio;
+
 use distlock_testkit::{Flavor, Server};
 use serde_json::{Value, json};
 use support::{Bench, await_handlers, code, output, schema};
@@ -32,6 +34,24 @@ fn locks_held_and_free() {
         assert_eq!(freed["former_holders"][0]["owner"], lock["holders"][0]["owner"]);
         assert_eq!(holder.leave(), Some(70));
         schema::check("unlock", &bench.json(["unlock", "--force", "x"]));
+    }
+}
+
+#[test]
+fn a_lock_that_was_freed_is_shown_as_it_is() {
+    let (_server, stores) = stores();
+    for bench in stores {
+        let holder = bench.hold(&["--kind", "fair"], "x");
+        let queue = || bench.show_as("fair", "x")["queue"].as_array().unwrap().len();
+        let next = bench.run(&["--kind", "fair"], "x", "read line; exit 0");
+        let next = support::Holder({ next }.stdin(Stdio::piped()).spawn().unwrap());
+        support::wait_until("somebody waits", || queue() == 1);
+        let freed = bench.json(["unlock", "--force", "--kind", "fair", "x"]);
+        schema::check("unlock", &freed);
+        // Whoever waited either still does or is inside.
+        let waits = freed["queue"].as_array().unwrap().len() == 1;
+        assert!(waits != freed["held"].as_bool().unwrap(), "{freed}");
+        assert_eq!((holder.leave(), next.leave()), (Some(70), Some(0)));
     }
 }
 
