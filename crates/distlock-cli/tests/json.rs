@@ -145,7 +145,7 @@ fn a_schema_refuses_what_it_does_not_say() {
 }
 
 #[test]
-fn a_bench_leaves_nothing_behind_even_if_it_is_interrupted() {
+fn a_trial_leaves_nothing_behind_even_if_it_is_interrupted() {
     let server = Server::builder(Flavor::Redis).start_blocking();
     let bench = Bench::on(server.url());
     let keys = || format!("{:?}", server.try_cli_blocking(&["KEYS", "*"]).unwrap());
@@ -158,13 +158,17 @@ fn a_bench_leaves_nothing_behind_even_if_it_is_interrupted() {
         // What a lock leaves for the retries of a lost reply goes by itself, soon.
         support::wait_until("an empty server", || keys() == none);
     }
-    let mut run = bench.distlock(["bench", "--kind", "leased_semaphore", "--seconds", "1h"]);
-    let mut run = run.spawn().unwrap();
-    await_handlers(&run);
-    support::wait_until("it is at work", || keys() != none);
-    support::kill(&run, rustix::process::Signal::TERM);
-    assert_eq!(support::await_exit(&mut run).code(), Some(143));
-    support::wait_until("an empty server", || keys() == none);
+    let long: [&[&str]; 2] =
+        [&["bench", "--seconds", "1h"], &["demo", "--tasks", "20000", "--stock", "20000"]];
+    for (args, kind) in long.iter().flat_map(|args| kinds[6..].iter().map(move |kind| (args, kind)))
+    {
+        let mut run = bench.distlock(args.iter().copied().chain(["--kind", kind])).spawn().unwrap();
+        await_handlers(&run);
+        support::wait_until("it is at work", || keys() != none);
+        support::kill(&run, rustix::process::Signal::TERM);
+        assert_eq!(support::await_exit(&mut run).code(), Some(143));
+        support::wait_until("an empty server", || keys() == none);
+    }
 
     let text = output(bench.distlock(["bench", "--seconds", "90ms"]));
     let out = String::from_utf8(text.stdout).unwrap();

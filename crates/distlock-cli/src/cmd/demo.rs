@@ -37,13 +37,7 @@ pub(super) async fn demo(plan: Demo) -> Result<Exit, Failure> {
         exit = both(&plan, &clients) => exit,
         signal = signals.recv() => Ok(Exit::Signal(signal.as_raw())),
     };
-    if let Some(lock) = clients.first() {
-        // Left behind it would do no harm.
-        let _ = lock.remove().await;
-    }
-    for lock in &clients {
-        lock.close().await;
-    }
+    super::clean(&clients).await;
     exit
 }
 

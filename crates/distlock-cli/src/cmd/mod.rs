@@ -12,12 +12,14 @@ mod unlock;
 mod watch;
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use distlock::Locks;
 use tokio::runtime::Builder;
 
 use crate::exit::{Exit, Failure};
+use crate::lock::Lock;
 use crate::plan::Plan;
 
 /// Carries out the plan.
@@ -56,4 +58,15 @@ const FAREWELL: Duration = Duration::from_secs(3);
 /// Releases what is still held, unless the store takes too long: then the leases do it.
 pub(crate) async fn close(locks: &Locks) {
     drop(tokio::time::timeout(FAREWELL, locks.close()).await);
+}
+
+/// Ends a trial: releases what is held, takes away what stays. In this order: who is still on the way in could bring it back.
+async fn clean(clients: &[Arc<Lock>]) {
+    for lock in clients {
+        lock.close().await;
+    }
+    if let Some(lock) = clients.first() {
+        // Left behind it would do no harm.
+        let _ = lock.remove().await;
+    }
 }
