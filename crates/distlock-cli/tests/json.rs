@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use distlock_testkit::{Flavor, Server};
 use serde_json::{Value, json};
-use support::{Bench, await_handlers, code, output, schema};
+use support::{Bench, KINDS, await_handlers, code, output, schema};
 
 fn stores() -> (Server, [Bench; 2]) {
     let server = Server::builder(Flavor::Redis).start_blocking();
@@ -59,17 +59,7 @@ fn a_lock_that_was_freed_is_shown_as_it_is() {
 fn every_kind_on_a_server() {
     let server = Server::builder(Flavor::Redis).start_blocking();
     let bench = Bench::on(server.url());
-    let kinds: [&[&str]; 8] = [
-        &["--kind", "fair"],
-        &["--kind", "rw"],
-        &["--kind", "rw", "--read"],
-        &["--kind", "fenced"],
-        &["--kind", "spin"],
-        &["--kind", "simple"],
-        &["--kind", "semaphore", "--permits", "2"],
-        &["--kind", "leased_semaphore", "--permits", "2"],
-    ];
-    for (number, options) in kinds.iter().enumerate() {
+    for (number, options) in KINDS.iter().enumerate() {
         let name = format!("k{number}");
         let kind = options[1];
         schema::check("lock", &bench.show_as(kind, &name));
