@@ -9,7 +9,7 @@ use distlock::{Error, ErrorKind};
 /// The codes, for `--help`. Those of failures are the ones of `sysexits.h`.
 pub(crate) const CODES: &str = "\
 Exit codes of `run`: the command's own, or
-  64     wrong usage, or a kind of lock that the store does not have
+  64     wrong usage, a kind that the store does not have, or credentials that it refuses
   65     something that is not a lock stands under the name
   69     the store cannot be reached
   70     the lock was lost, and the command stopped unless --on-lost says otherwise
@@ -23,7 +23,7 @@ Exit codes of `run`: the command's own, or
 pub(crate) const READING_CODES: &str = "\
 Exit codes:
   0      done, whatever there was to see
-  64     wrong usage, or a kind of lock that the store does not have
+  64     wrong usage, a kind that the store does not have, or credentials that it refuses
   65     something that is not a lock stands under the name
   69     the store cannot be reached
   71     the system gave no thread or no file, or took no output
