@@ -76,3 +76,20 @@ fn rounded(time: Duration) -> Duration {
     let step = if time >= Duration::from_secs(1) { 100 } else { 1 };
     Duration::from_millis(u64::try_from(time.as_millis().div_ceil(step) * step).unwrap_or(u64::MAX))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::holder::HolderInfo;
+
+    #[test]
+    fn whatever_stands_in_the_store_stays_on_its_line() {
+        for info in [None, HolderInfo::from_text("pid=1&at=1769851800000")] {
+            let holder = Holder::new("x\n\u{1b}[2J", 1).with_info(info);
+            let seen = Snapshot::held("k", vec![holder], Duration::from_secs(1));
+            let said = in_the_way(What::Exclusive, &seen, SystemTime::now());
+            assert!(said.starts_with("held by x\\n\\u{1b}[2J "), "{said:?}");
+            assert!(!said.contains(char::is_control), "{said:?}");
+        }
+    }
+}
