@@ -9,7 +9,8 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 
-use rustix::process::{Pid, Signal};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions};
 
 use crate::exit::Exit;
 use crate::print;
@@ -29,6 +30,8 @@ pub(crate) struct Child {
     pid: Pid,
     /// There if the command leads a process group of its own.
     guardian: Option<Guardian>,
+    /// Whether it has been said that signals do not reach it.
+    out_of_reach: bool,
 }
 
 impl Child {
@@ -53,6 +56,7 @@ impl Child {
         if leads {
             starter.process_group(0);
         }
+        starter.kill_on_drop(true);
         // It is there before the command is, and knows of it before the command can have started anything.
         let mut guardian = leads.then(Guardian::start).transpose()?;
         let process = starter.spawn()?;
@@ -64,7 +68,7 @@ impl Child {
             let _ = rustix::process::kill_process_group(pid, Signal::KILL);
             return Err(cause);
         }
-        Ok(Child { process, pid, guardian })
+        Ok(Child { process, pid, guardian, out_of_reach: false })
     }
 
     /// Whether it leads a process group of its own; otherwise the terminal's signals reach it without us.
@@ -73,13 +77,19 @@ impl Child {
     }
 
     /// Sends a signal to the command and, as far as it leads them, to all it started.
-    pub(crate) fn signal(&self, signal: Signal) {
-        // An error means that nobody is left to hear it.
-        let _ = match self.process.id() {
+    pub(crate) fn signal(&mut self, signal: Signal) {
+        let sent = match self.process.id() {
             _ if self.leads() => rustix::process::kill_process_group(self.pid, signal),
             Some(_) => rustix::process::kill_process(self.pid, signal),
             None => Ok(()),
         };
+        // Any other error means that nobody is left to hear it.
+        if sent == Err(Errno::PERM) && !self.out_of_reach {
+            self.out_of_reach = true;
+            print::complain(
+                "the command runs as another user and cannot be signalled: it may outlive the lock",
+            );
+        }
     }
 
     /// Waits for the command itself. Cancel safe.
@@ -87,9 +97,22 @@ impl Child {
         self.process.wait().await
     }
 
+    /// All is well: what the command left running may stay. A command that is dropped without this is killed.
+    pub(crate) fn dismiss(mut self) {
+        if let Some(guardian) = &mut self.guardian {
+            let _ = guardian.tell(ALL_IS_WELL);
+        }
+    }
+
     /// Whether anything that the command started is still there after it ended.
     pub(crate) fn left_something(&self) -> bool {
-        self.leads() && rustix::process::test_kill_process_group(self.pid).is_ok()
+        // As the first process of a container we inherit what it started, and the dead count until they are waited for.
+        while self.leads()
+            && matches!(rustix::process::waitpgid(self.pid, WaitOptions::NOHANG), Ok(Some(_)))
+        {
+        }
+        // What may not be signalled is there, too.
+        self.leads() && rustix::process::test_kill_process_group(self.pid) != Err(Errno::SRCH)
     }
 }
 
@@ -128,8 +151,8 @@ impl Guardian {
 }
 
 impl Drop for Guardian {
+    /// Unless it was told that all is well it kills: also when an error or a panic is what takes us here.
     fn drop(&mut self) {
-        let _ = self.tell(ALL_IS_WELL);
         let _ = self.0.wait(); // closes the pipe first
     }
 }

@@ -7,6 +7,9 @@ use distlock::duration;
 /// See [`parse_interval`].
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(50);
 
+/// See [`parse_interval`].
+const LONGEST_INTERVAL: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// Reads `10s`, `500ms`, `1h30m`, `1.5m`; a number without a unit is in seconds.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     duration::parse(text.trim()).ok_or_else(|| duration::EXPECTED.to_owned())
@@ -22,10 +25,11 @@ pub(crate) fn parse_nonzero(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Like [`parse`], for how often a store is asked: not so often that asking is all it does.
+/// Like [`parse`], for how often a store is asked: not so often that asking is all it does, nor so rarely that clocks end before.
 pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
     match parse(text)? {
         interval if interval < SHORTEST_INTERVAL => Err("use 50ms or more".into()),
+        interval if interval > LONGEST_INTERVAL => Err("use 365d or less".into()),
         interval => Ok(interval),
     }
 }
@@ -77,6 +81,15 @@ mod tests {
         assert!(parse(&format!("{}d", u64::MAX)).is_err());
         for text in ["0", "0s", "0ms0s", "0.0"] {
             assert!(parse_nonzero(text).is_err(), "{text}");
+        }
+        for (text, good) in [
+            ("49ms", false),
+            ("50ms", true),
+            ("365d", true),
+            ("366d", false),
+            ("200000000000000000m", false),
+        ] {
+            assert_eq!(parse_interval(text).is_ok(), good, "{text}");
         }
     }
 }

@@ -9,7 +9,7 @@ use distlock::{Error, ErrorKind};
 /// The codes, for `--help`. Those of failures are the ones of `sysexits.h`.
 pub(crate) const CODES: &str = "\
 Exit codes of `run`: the command's own, or
-  64     wrong usage, or a kind of lock that the store does not have
+  64     wrong usage, a kind that the store does not have, or credentials that it refuses
   65     something that is not a lock stands under the name
   69     the store cannot be reached
   70     the lock was lost, and the command stopped unless --on-lost says otherwise
@@ -23,10 +23,10 @@ Exit codes of `run`: the command's own, or
 pub(crate) const READING_CODES: &str = "\
 Exit codes:
   0      done, whatever there was to see
-  64     wrong usage, or a kind of lock that the store does not have
+  64     wrong usage, a kind that the store does not have, or credentials that it refuses
   65     something that is not a lock stands under the name
   69     the store cannot be reached
-  71     the system gave no process, no thread or no file
+  71     the system gave no thread or no file, or took no output
   128+n  signal n ended it";
 
 /// Those of `doctor`.
@@ -35,7 +35,8 @@ Exit codes of `doctor`:
   0   nothing that keeps locks from working; there may be warnings
   1   at least one fault
   64  wrong usage
-  69  nobody could be reached";
+  69  nobody could be reached
+  71  the system took no output";
 
 /// Every way to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +57,7 @@ pub(crate) enum Exit {
     Unavailable,
     /// The lock was lost.
     Lost,
-    /// The system denied a process, a thread, a signal handler.
+    /// The system denied a process, a thread, a signal handler, or took no output.
     System,
     /// The lock was not free in time.
     NotAcquired,

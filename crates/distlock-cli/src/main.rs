@@ -30,10 +30,10 @@ fn main() -> ExitCode {
     }
     let exit = match args::Args::try_parse() {
         Ok(args) => plan::Plan::new(args).and_then(cmd::run).unwrap_or_else(fail),
-        Err(error) => {
-            print::usage(&error);
-            Exit::of_usage(&error)
-        }
+        Err(error) => match print::usage(&error) {
+            Ok(()) => Exit::of_usage(&error),
+            Err(failure) => fail(failure),
+        },
     };
     exit.into()
 }

@@ -3,15 +3,26 @@
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 
-/// Writes to standard output. A reader that left early (`distlock ls | head`) is not an error.
-pub(crate) fn out(text: &str) {
-    let _ = try_out(text);
+use crate::exit::Failure;
+
+/// Writes to standard output.
+pub(crate) fn out(text: &str) -> Result<(), Failure> {
+    out_while_read(text).map(drop)
 }
 
-/// Writes to standard output, for those who would go on writing.
-pub(crate) fn try_out(text: &str) -> io::Result<()> {
+/// Writes to standard output, for those who would go on writing: false if nobody reads it any more.
+pub(crate) fn out_while_read(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush())
+    written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// A reader that left early (`distlock ls | head`) is not an error; everything else is, or half a list would look whole.
+fn written(done: io::Result<()>) -> Result<bool, Failure> {
+    match done {
+        Ok(()) => Ok(true),
+        Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(cause) => Err(Failure::System("write to standard output", cause)),
+    }
 }
 
 /// Says something on standard error, under our name.
@@ -20,16 +31,16 @@ pub(crate) fn complain(text: &str) {
 }
 
 /// Prints what the argument parser has to say: help, the version, or what is wrong.
-pub(crate) fn usage(error: &clap::Error) {
+pub(crate) fn usage(error: &clap::Error) -> Result<(), Failure> {
     if !error.use_stderr() {
-        // Clap knows whether it writes to a terminal; a reader that left early is not an error here either.
-        let _ = error.print();
-        return;
+        // Clap knows whether it writes to a terminal.
+        return written(error.print()).map(drop);
     }
     let text = error.render();
     let shown = if Paint::stderr().is_on() { text.ansi().to_string() } else { text.to_string() };
     // It quotes arguments, and a URL in the wrong place is one.
     let _ = write!(io::stderr().lock(), "{}", redact(&shown));
+    Ok(())
 }
 
 /// A name as it may be printed: one that holds control characters must not be able to forge lines or colours.

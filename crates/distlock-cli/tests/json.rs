@@ -4,9 +4,11 @@
 
 mod support;
 
+use std::process::Stdio;
+
 use distlock_testkit::{Flavor, Server};
 use serde_json::{Value, json};
-use support::{Bench, await_handlers, code, output, schema};
+use support::{Bench, KINDS, await_handlers, code, output, schema};
 
 fn stores() -> (Server, [Bench; 2]) {
     let server = Server::builder(Flavor::Redis).start_blocking();
@@ -36,20 +38,28 @@ fn locks_held_and_free() {
 }
 
 #[test]
+fn a_lock_that_was_freed_is_shown_as_it_is() {
+    let (_server, stores) = stores();
+    for bench in stores {
+        let holder = bench.hold(&["--kind", "fair"], "x");
+        let queue = || bench.show_as("fair", "x")["queue"].as_array().unwrap().len();
+        let next = bench.run(&["--kind", "fair"], "x", "read line; exit 0");
+        let next = support::Holder({ next }.stdin(Stdio::piped()).spawn().unwrap());
+        support::wait_until("somebody waits", || queue() == 1);
+        let freed = bench.json(["unlock", "--force", "--kind", "fair", "x"]);
+        schema::check("unlock", &freed);
+        // Whoever waited either still does or is inside.
+        let waits = freed["queue"].as_array().unwrap().len() == 1;
+        assert!(waits != freed["held"].as_bool().unwrap(), "{freed}");
+        assert_eq!((holder.leave(), next.leave()), (Some(70), Some(0)));
+    }
+}
+
+#[test]
 fn every_kind_on_a_server() {
     let server = Server::builder(Flavor::Redis).start_blocking();
     let bench = Bench::on(server.url());
-    let kinds: [&[&str]; 8] = [
-        &["--kind", "fair"],
-        &["--kind", "rw"],
-        &["--kind", "rw", "--read"],
-        &["--kind", "fenced"],
-        &["--kind", "spin"],
-        &["--kind", "simple"],
-        &["--kind", "semaphore", "--permits", "2"],
-        &["--kind", "leased_semaphore", "--permits", "2"],
-    ];
-    for (number, options) in kinds.iter().enumerate() {
+    for (number, options) in KINDS.iter().enumerate() {
         let name = format!("k{number}");
         let kind = options[1];
         schema::check("lock", &bench.show_as(kind, &name));
@@ -125,7 +135,7 @@ fn a_schema_refuses_what_it_does_not_say() {
 }
 
 #[test]
-fn a_bench_leaves_nothing_behind_even_if_it_is_interrupted() {
+fn a_trial_leaves_nothing_behind_even_if_it_is_interrupted() {
     let server = Server::builder(Flavor::Redis).start_blocking();
     let bench = Bench::on(server.url());
     let keys = || format!("{:?}", server.try_cli_blocking(&["KEYS", "*"]).unwrap());
@@ -138,13 +148,17 @@ fn a_bench_leaves_nothing_behind_even_if_it_is_interrupted() {
         // What a lock leaves for the retries of a lost reply goes by itself, soon.
         support::wait_until("an empty server", || keys() == none);
     }
-    let mut run = bench.distlock(["bench", "--kind", "leased_semaphore", "--seconds", "1h"]);
-    let mut run = run.spawn().unwrap();
-    await_handlers(&run);
-    support::wait_until("it is at work", || keys() != none);
-    support::kill(&run, rustix::process::Signal::TERM);
-    assert_eq!(support::await_exit(&mut run).code(), Some(143));
-    support::wait_until("an empty server", || keys() == none);
+    let long: [&[&str]; 2] =
+        [&["bench", "--seconds", "1h"], &["demo", "--tasks", "20000", "--stock", "20000"]];
+    for (args, kind) in long.iter().flat_map(|args| kinds[6..].iter().map(move |kind| (args, kind)))
+    {
+        let mut run = bench.distlock(args.iter().copied().chain(["--kind", kind])).spawn().unwrap();
+        await_handlers(&run);
+        support::wait_until("it is at work", || keys() != none);
+        support::kill(&run, rustix::process::Signal::TERM);
+        assert_eq!(support::await_exit(&mut run).code(), Some(143));
+        support::wait_until("an empty server", || keys() == none);
+    }
 
     let text = output(bench.distlock(["bench", "--seconds", "90ms"]));
     let out = String::from_utf8(text.stdout).unwrap();

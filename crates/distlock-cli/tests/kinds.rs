@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use distlock_testkit::{Flavor, Server};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use support::{Bench, Holder, await_exit, await_handlers, code, kill, output, wait_until};
+use support::{Bench, Holder, KINDS, await_exit, await_handlers, code, kill, output, wait_until};
 
 /// A server and a directory that use it.
 fn served() -> (Server, Bench) {
@@ -24,18 +24,8 @@ fn stderr(command: Command) -> (Option<i32>, String) {
 #[test]
 fn every_kind_of_one_holder_keeps_others_out_and_says_who_is_inside() {
     let (_server, bench) = served();
-    let kinds: [&[&str]; 9] = [
-        &["--kind", "mutex"],
-        &["--kind", "fair"],
-        &["--kind", "rw"],
-        &["--kind", "rw", "--write"],
-        &["--kind", "fenced"],
-        &["--kind", "spin"],
-        &["--kind", "simple"],
-        &["--kind", "semaphore", "--permits", "1"],
-        &["--kind", "leased_semaphore", "--permits", "1"],
-    ];
-    for (number, options) in kinds.iter().enumerate() {
+    let alone = KINDS.iter().filter(|options| !options.contains(&"--read"));
+    for (number, &options) in alone.enumerate() {
         let name = format!("lock{number}");
         let holder = bench.hold(options, &name);
         let seen = bench.show_as(options[1], &name);
@@ -74,7 +64,7 @@ fn readers_share_and_writers_do_not() {
     assert_eq!(table.matches("rw read").count(), 2, "{table}");
     assert_eq!((one.leave(), two.leave()), (Some(0), Some(0)));
 
-    let writer = bench.hold(&["--kind", "rw"], "prices");
+    let writer = bench.hold(&["--kind", "rw", "--write"], "prices");
     assert_eq!(code(bench.run(&["--kind", "rw", "--read", "--wait", "0"], "prices", "true")), 75);
     assert_eq!(bench.show_as("rw", "prices")["holders"][0]["mode"], json!("write"));
     assert_eq!(writer.leave(), Some(0));
@@ -120,6 +110,20 @@ fn a_simple_lock_is_the_one_that_programs_set_by_hand() {
         stderr(bench.run(&["--kind", "simple", "--wait", "0"], "by-hand", "true"));
     assert_eq!(code_of_run, Some(75));
     assert!(said.contains("somebody"), "{said}");
+
+    // What stands there may be anything, and must not command a terminal.
+    server.try_cli_blocking(&["SET", "evil", "x\n\u{1b}[2J\u{9b}31m", "PX", "60000"]).unwrap();
+    let looks: [&[&str]; 3] = [
+        &["run", "--kind", "simple", "--wait", "0", "evil", "--", "true"],
+        &["show", "--kind", "simple", "evil"],
+        &["unlock", "--force", "--kind", "simple", "evil"],
+    ];
+    for args in looks {
+        let said = output(bench.distlock(args.iter().copied()));
+        let said = String::from_utf8([said.stdout, said.stderr].concat()).unwrap();
+        assert!(said.contains("x\\n\\u{1b}[2J\\u{9b}31m"), "{args:?}: {said:?}");
+        assert!(!said.contains(|c: char| c.is_control() && c != '\n'), "{args:?}: {said:?}");
+    }
 
     let holder = bench.hold(&["--kind", "simple"], "ours");
     let refused = server.try_cli_blocking(&["SET", "ours", "me", "NX", "PX", "60000"]).unwrap();
@@ -262,16 +266,8 @@ fn a_redlock_needs_a_majority() {
 #[test]
 fn a_lock_of_any_kind_taken_by_force_ends_the_command() {
     let (_server, bench) = served();
-    let kinds: [&[&str]; 7] = [
-        &["--kind", "fair"],
-        &["--kind", "rw"],
-        &["--kind", "rw", "--read"],
-        &["--kind", "fenced"],
-        &["--kind", "spin"],
-        &["--kind", "simple"],
-        &["--kind", "leased_semaphore", "--permits", "1"],
-    ];
-    for options in kinds {
+    // A permit without a lease cannot be lost.
+    for options in KINDS.into_iter().filter(|options| options[1] != "semaphore") {
         let watched = [options, &["--watchdog", "1s"][..]].concat();
         let holder = bench.hold(&watched, "k");
         let owner = bench.show_as(options[1], "k")["holders"][0]["owner"].clone();
@@ -307,18 +303,7 @@ fn the_demonstration_comes_out_exact_with_every_kind_and_leaves_nothing() {
 #[test]
 fn files_have_every_kind() {
     let bench = Bench::new();
-    let kinds: [&[&str]; 9] = [
-        &["--kind", "mutex"],
-        &["--kind", "fair"],
-        &["--kind", "rw"],
-        &["--kind", "rw", "--read"],
-        &["--kind", "fenced"],
-        &["--kind", "spin"],
-        &["--kind", "simple"],
-        &["--kind", "semaphore", "--permits", "1"],
-        &["--kind", "leased_semaphore", "--permits", "1"],
-    ];
-    for (number, options) in kinds.iter().enumerate() {
+    for (number, options) in KINDS.iter().enumerate() {
         let name = format!("lock{number}");
         assert_eq!(code(bench.run(options, &name, "exit 9")), 9, "{options:?}");
         assert_eq!(bench.show_as(options[1], &name)["held"], json!(false), "{options:?}");

@@ -19,8 +19,18 @@ const BEATS: &str =
 fn expiry(server: &Server, name: &str, owner: &str) -> u64 {
     let script = "if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end
         return redis.call('PEXPIRETIME', KEYS[1])";
-    let seen = server.try_cli_blocking(&["EVAL", script, "1", name, owner]).unwrap();
-    let seen = format!("{seen:?}");
+    eval(server, &[script, "1", name, owner])
+}
+
+/// Until when the key would have lived. In one step, so that no renewal comes in between.
+fn take_away(server: &Server, name: &str) -> u64 {
+    let script = "local expiry = redis.call('PEXPIRETIME', KEYS[1])
+        redis.call('DEL', KEYS[1]) return expiry";
+    eval(server, &[script, "1", name])
+}
+
+fn eval(server: &Server, args: &[&str]) -> u64 {
+    let seen = format!("{:?}", server.try_cli_blocking(&[&["EVAL"], args].concat()).unwrap());
     number(&seen.chars().filter(char::is_ascii_digit).collect::<String>())
 }
 
@@ -103,6 +113,49 @@ fn a_deleted_lock_ends_the_command() {
 }
 
 #[test]
+fn a_lock_that_is_taken_away_leaves_the_grace_and_no_more() {
+    let server = Server::builder(Flavor::Redis).start_blocking();
+    for (policy, how) in [("stop", "was stopped"), ("kill", "was killed")] {
+        let bench = Bench::on(server.url());
+        let options = ["--watchdog", "15s", "--on-lost", policy];
+        let mut run = bench.run(&options, "x", BEATS).spawn().unwrap();
+        bench.await_file("beats");
+        let expiry = take_away(&server, "x");
+        assert_eq!(await_exit(&mut run).code(), Some(70), "{policy}");
+        // It is noticed about ten seconds before that, and the grace is five.
+        let last = last_beat(&bench);
+        assert!(last + 2_500 < expiry, "{policy}: it worked until {last}, the key until {expiry}");
+        let said = String::from_utf8(run.wait_with_output().unwrap().stderr).unwrap();
+        assert!(said.contains(how) && said.contains("it was lost"), "{policy}: {said}");
+    }
+}
+
+#[test]
+fn who_kills_waits_for_the_last_moment() {
+    let bench = Bench::new();
+    let script = format!("date +%s%3N > began; {BEATS}");
+    let run = output(bench.run(&["--lease", "9s", "--on-lost", "kill"], "x", &script));
+    let said = String::from_utf8(run.stderr).unwrap();
+    assert_eq!(run.status.code(), Some(70), "{said}");
+    assert!(said.contains("was killed") && said.contains("its lease ended"), "{said}");
+    let (began, last) = (number(&bench.await_file("began")), last_beat(&bench));
+    // Who stops would begin at six.
+    assert!(last > began + 6_500 && last < began + 9_000, "{} ms", last - began);
+    assert!(!bench.path("asked").exists());
+}
+
+#[test]
+fn what_does_not_listen_goes_even_if_the_command_does() {
+    let bench = Bench::new();
+    let script = "sh -c 'trap \"\" TERM; echo $$ > inner; while :; do sleep 0.02; done' &
+        trap 'exit 0' TERM; wait";
+    let mut run = bench.run(&["--lease", "6s"], "x", script).spawn().unwrap();
+    let inner = pid_in(&bench.await_file("inner"));
+    assert_eq!(await_exit(&mut run).code(), Some(70));
+    wait_until("its death", || !is_alive(inner));
+}
+
+#[test]
 fn a_command_that_is_only_warned_about_runs_on_and_is_70_all_the_same() {
     let server = Server::builder(Flavor::Redis).start_blocking();
     for (bench, limit) in [
@@ -135,6 +188,39 @@ fn a_command_that_is_only_warned_about_runs_on_and_is_70_all_the_same() {
         assert_eq!(said.matches("WARNING").count(), 1, "{said}");
         assert!(said.contains("exit status: 3"), "{said}");
     }
+}
+
+#[test]
+fn what_could_not_be_renewed_in_time_is_not_said_to_be_lost() {
+    let server = Server::builder(Flavor::Redis).start_blocking();
+    let proxy = Proxy::start_blocking(server.addr());
+    let bench = Bench::on(proxy.url());
+    let script = "trap 'exit 0' TERM; echo > ready; while :; do sleep 0.02; done";
+    let mut run = bench.run(&["--watchdog", "9s"], "x", script).spawn().unwrap();
+    bench.await_file("ready");
+    proxy.blackhole(true);
+    assert_eq!(await_exit(&mut run).code(), Some(70));
+    let said = String::from_utf8(run.wait_with_output().unwrap().stderr).unwrap();
+    assert!(said.contains("was stopped") && said.contains("could not be renewed"), "{said}");
+}
+
+#[test]
+fn one_of_several_that_was_lost_counts_whatever_becomes_of_the_others() {
+    let server = Server::builder(Flavor::Redis).start_blocking();
+    let bench = Bench::on(server.url());
+    let options = ["run", "--kind", "multi", "--on-lost", "warn", "--watchdog", "9s", "a", "b"];
+    let script = ["--", "sh", "-c", "echo > ready; read line; exit 3"];
+    let errors = fs::File::create(bench.path("errors")).unwrap();
+    let mut run = bench.distlock(options.into_iter().chain(script));
+    let mut run = run.stdin(Stdio::piped()).stderr(errors).spawn().unwrap();
+    bench.await_file("ready");
+    server.try_cli_blocking(&["DEL", "b"]).unwrap();
+    let said = || fs::read_to_string(bench.path("errors")).unwrap();
+    wait_until("a warning", || said().contains("WARNING"));
+    server.kill();
+    drop(run.stdin.take());
+    assert_eq!(await_exit(&mut run).code(), Some(70), "{}", said());
+    assert!(said().contains("exit status: 3"), "{}", said());
 }
 
 #[test]

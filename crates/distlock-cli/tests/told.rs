@@ -31,7 +31,7 @@ fn a_run_tells_everything_if_asked_and_nothing_otherwise() {
     for bench in [Bench::new(), Bench::on(server.url())] {
         let holder = bench.hold(&[], "x");
         let owner = bench.show("x")["holders"][0]["owner"].as_str().unwrap().to_owned();
-        let mut run = verbose(&bench, &["--watchdog", "300ms"], "x", "read line; exit 0");
+        let mut run = verbose(&bench, &["--watchdog", "3s"], "x", "read line; exit 0");
         let said = await_said(&bench, "waiting for the lock x, held by ");
         assert!(said.contains(&owner), "{said}");
         assert_eq!(holder.leave(), Some(0));

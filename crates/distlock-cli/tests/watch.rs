@@ -77,6 +77,13 @@ fn whatever_ends_it_gives_the_terminal_back() {
         assert_eq!(terminal.end().code(), Some(code), "{what}");
         support::wait_until(what, || terminal.is_as_before());
     }
+    // At once, however long it is until it looks again.
+    for keys in ["q", "\u{3}"] {
+        let mut terminal = Terminal::start(&bench.distlock(["watch", "--interval", "1h"]), 24, 120);
+        terminal.await_text("1 held");
+        terminal.press(keys);
+        assert_eq!(terminal.end().code(), Some(0), "{keys:?}");
+    }
     // Also when it ends by itself.
     let mut terminal = watch(&bench, &["--count", "3"]);
     assert_eq!(terminal.end().code(), Some(0));
@@ -235,11 +242,12 @@ fn it_ends_with_its_reader_and_with_signals() {
 #[test]
 fn what_makes_no_sense_is_64() {
     let bench = Bench::new();
-    let wrong: [&[&str]; 5] = [
+    let wrong: [&[&str]; 6] = [
         &["--kind", "fair"],
         &["--kind", "multi", "a"],
         &["--interval", "0"],
         &["--interval", "1ms"],
+        &["--interval", "200000000000000000m"],
         &["--count", "0"],
     ];
     for args in wrong {

@@ -39,11 +39,15 @@ fn in_the_way(what: What, seen: &Snapshot, now: SystemTime) -> String {
         0 | 1 => String::new(),
         several => format!(", and {} more", several - 1),
     };
-    let who = |holder: &Holder| match &holder.info {
-        None => holder.owner.clone(),
-        Some(info) => {
-            let held = rounded(info.held_for(now));
-            format!("{} ({info}, for {held:?} since {})", holder.owner, info.since())
+    let who = |holder: &Holder| {
+        // Whatever stands in the store: it must not be able to forge a log line.
+        let owner = holder.owner.escape_debug();
+        match &holder.info {
+            None => owner.to_string(),
+            Some(info) => {
+                let held = rounded(info.held_for(now));
+                format!("{owner} ({info}, for {held:?} since {})", info.since())
+            }
         }
     };
     let for_so_long = match seen.ttl {
@@ -71,4 +75,21 @@ fn in_the_way(what: What, seen: &Snapshot, now: SystemTime) -> String {
 fn rounded(time: Duration) -> Duration {
     let step = if time >= Duration::from_secs(1) { 100 } else { 1 };
     Duration::from_millis(u64::try_from(time.as_millis().div_ceil(step) * step).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::holder::HolderInfo;
+
+    #[test]
+    fn whatever_stands_in_the_store_stays_on_its_line() {
+        for info in [None, HolderInfo::from_text("pid=1&at=1769851800000")] {
+            let holder = Holder::new("x\n\u{1b}[2J", 1).with_info(info);
+            let seen = Snapshot::held("k", vec![holder], Duration::from_secs(1));
+            let said = in_the_way(What::Exclusive, &seen, SystemTime::now());
+            assert!(said.starts_with("held by x\\n\\u{1b}[2J "), "{said:?}");
+            assert!(!said.contains(char::is_control), "{said:?}");
+        }
+    }
 }

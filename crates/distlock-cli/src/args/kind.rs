@@ -60,3 +60,19 @@ impl Kind {
         self.of_library().as_str()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_are_those_of_the_library() {
+        let ours: Vec<String> = Kind::value_variants()
+            .iter()
+            .filter_map(|kind| Some(kind.to_possible_value()?.get_name().to_owned()))
+            .collect();
+        assert_eq!(ours, distlock::store::Kind::ALL.map(|kind| kind.as_str()));
+        let words = Kind::value_variants().iter().map(|kind| kind.word());
+        assert!(words.eq(ours.iter().map(String::as_str)), "each stands for its own");
+    }
+}

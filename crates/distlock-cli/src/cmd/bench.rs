@@ -37,26 +37,16 @@ pub(super) async fn bench(plan: Bench) -> Result<Exit, Failure> {
     let report = tokio::select! {
         report = measure(&plan, &clients) => Some(report),
         signal = signals.recv() => {
-            clean(&clients).await;
+            super::clean(&clients).await;
             return Ok(Exit::Signal(signal.as_raw()));
         }
     };
-    clean(&clients).await;
+    super::clean(&clients).await;
     if let Some(report) = report {
         let report = report?;
-        print::out(&if plan.json { report.json(&plan) } else { report.text(&plan) });
+        print::out(&if plan.json { report.json(&plan) } else { report.text(&plan) })?;
     }
     Ok(Exit::Done)
-}
-
-/// Takes away what stays, releases what is held.
-async fn clean(clients: &[Arc<Lock>]) {
-    for lock in clients {
-        lock.close().await;
-    }
-    if let Some(lock) = clients.first() {
-        let _ = lock.remove().await;
-    }
 }
 
 struct Report {

@@ -37,13 +37,7 @@ pub(super) async fn demo(plan: Demo) -> Result<Exit, Failure> {
         exit = both(&plan, &clients) => exit,
         signal = signals.recv() => Ok(Exit::Signal(signal.as_raw())),
     };
-    if let Some(lock) = clients.first() {
-        // Left behind it would do no harm.
-        let _ = lock.remove().await;
-    }
-    for lock in &clients {
-        lock.close().await;
-    }
+    super::clean(&clients).await;
     exit
 }
 
@@ -55,15 +49,15 @@ async fn both(plan: &Demo, clients: &[Arc<Lock>]) -> Result<Exit, Failure> {
             plan.stock,
             plan.lock.kind.word(),
             plan.store.place()
-        ));
+        ))?;
     }
     let without = rush(plan, &[], "without the lock").await?;
     let with = rush(plan, clients, "with the lock").await?;
     let exact = with.is_exact(plan);
     if plan.json {
-        print::out(&format!("{}\n", json_of(plan, &without, &with)));
+        print::out(&format!("{}\n", json_of(plan, &without, &with)))?;
     } else {
-        print::out(&text_of(plan, &without, &with));
+        print::out(&text_of(plan, &without, &with))?;
     }
     Ok(if exact { Exit::Done } else { Exit::Inexact })
 }

@@ -12,7 +12,7 @@ use crate::print::{self, Paint};
 pub(super) async fn doctor(plan: Doctor) -> Result<Exit, Failure> {
     if let Some(prefix) = &plan.acl {
         let acl = plan.store.acl(prefix, &plan.kinds);
-        print::out(&format!("{}\n", acl.set_user("USER")));
+        print::out(&format!("{}\n", acl.set_user("USER")))?;
         return Ok(Exit::Done);
     }
     let mut reports = Vec::new();
@@ -22,7 +22,7 @@ pub(super) async fn doctor(plan: Doctor) -> Result<Exit, Failure> {
     match plan.json {
         true => print::out(&format!("{}\n", json_of(&reports))),
         false => print::out(&text_of(&reports, Paint::stdout())),
-    }
+    }?;
     let worst = worst(&reports);
     Ok(match reports.iter().any(Report::is_reached) {
         false => Exit::Unavailable,

@@ -26,14 +26,14 @@ pub(super) async fn latch(plan: Latch) -> Result<Exit, Failure> {
         if let Some(set) = set {
             report["set"] = json!(set);
         }
-        print::out(&format!("{report}\n"));
+        print::out(&format!("{report}\n"))?;
     } else {
         let name = print::name(name);
         let kept = if set == Some(false) { " (set before)" } else { "" };
         print::out(&match count {
             0 => format!("{name} is open{kept}\n"),
             count => format!("{name} opens after {count} more{kept}\n"),
-        });
+        })?;
     }
     Ok(Exit::Done)
 }

@@ -12,7 +12,7 @@ pub(super) async fn ls(plan: Ls) -> Result<Exit, Failure> {
     if plan.json {
         let list: Vec<_> =
             list.iter().map(|lock| view::json_of(view::kind_of(lock), lock)).collect();
-        print::out(&format!("{}\n", serde_json::Value::from(list)));
+        print::out(&format!("{}\n", serde_json::Value::from(list)))?;
         return Ok(Exit::Done);
     }
     if list.is_empty() {
@@ -35,6 +35,6 @@ pub(super) async fn ls(plan: Ls) -> Result<Exit, Failure> {
     }
     let table = print::table(&rows);
     let (head, body) = table.split_once('\n').unwrap_or((&table, ""));
-    print::out(&format!("{}\n{body}", print::Paint::stdout().head(head)));
+    print::out(&format!("{}\n{body}", print::Paint::stdout().head(head)))?;
     Ok(Exit::Done)
 }

@@ -10,11 +10,11 @@ use crate::args::Args;
 use crate::exit::{Exit, Failure};
 use crate::print;
 
-pub(super) fn completions(shell: Shell) -> Exit {
+pub(super) fn completions(shell: Shell) -> Result<Exit, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Args::command(), "distlock", &mut script);
-    print::out(&String::from_utf8_lossy(&script));
-    Exit::Done
+    print::out(&String::from_utf8_lossy(&script))?;
+    Ok(Exit::Done)
 }
 
 /// The command of the manual: `help` is no page of it.
@@ -32,7 +32,7 @@ pub(super) fn man(dir: Option<PathBuf>) -> Result<Exit, Failure> {
         None => {
             let mut page = Vec::new();
             clap_mangen::Man::new(whole()).render(&mut page).map_err(cannot)?;
-            print::out(&String::from_utf8_lossy(&page));
+            print::out(&String::from_utf8_lossy(&page))?;
         }
     }
     Ok(Exit::Done)

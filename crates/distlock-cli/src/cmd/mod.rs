@@ -12,12 +12,14 @@ mod unlock;
 mod watch;
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use distlock::Locks;
 use tokio::runtime::Builder;
 
 use crate::exit::{Exit, Failure};
+use crate::lock::Lock;
 use crate::plan::Plan;
 
 /// Carries out the plan.
@@ -33,7 +35,7 @@ pub(crate) fn run(plan: Plan) -> Result<Exit, Failure> {
         Plan::Watch(plan) => on(Builder::new_current_thread(), watch::watch(plan)),
         Plan::Bench(plan) => on(Builder::new_multi_thread(), bench::bench(plan)),
         Plan::Demo(plan) => on(Builder::new_multi_thread(), demo::demo(plan)),
-        Plan::Completions(shell) => Ok(manual::completions(shell)),
+        Plan::Completions(shell) => manual::completions(shell),
         Plan::Man(dir) => manual::man(dir),
     }
 }
@@ -56,4 +58,15 @@ const FAREWELL: Duration = Duration::from_secs(3);
 /// Releases what is still held, unless the store takes too long: then the leases do it.
 pub(crate) async fn close(locks: &Locks) {
     drop(tokio::time::timeout(FAREWELL, locks.close()).await);
+}
+
+/// Ends a trial: releases what is held, takes away what stays. In this order: who is still on the way in could bring it back.
+async fn clean(clients: &[Arc<Lock>]) {
+    for lock in clients {
+        lock.close().await;
+    }
+    if let Some(lock) = clients.first() {
+        // Left behind it would do no harm.
+        let _ = lock.remove().await;
+    }
 }

@@ -10,9 +10,9 @@ pub(super) async fn show(plan: Show) -> Result<Exit, Failure> {
     let lock = Lock::open(&plan.store, &plan.lock, &Setup::default()).await?;
     let seen = lock.inspect().await?;
     if plan.json {
-        print::out(&format!("{}\n", view::json_of(plan.lock.kind, &seen)));
+        print::out(&format!("{}\n", view::json_of(plan.lock.kind, &seen)))?;
     } else {
-        print::out(&view::text_of(plan.lock.kind, &seen, Paint::stdout()));
+        print::out(&view::text_of(plan.lock.kind, &seen, Paint::stdout()))?;
     }
     Ok(Exit::Done)
 }

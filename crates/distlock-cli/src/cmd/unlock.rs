@@ -45,17 +45,13 @@ pub(super) async fn unlock(plan: Unlock) -> Result<Exit, Failure> {
     let freed = freed?;
 
     if plan.json {
-        let after = match kind.has_permits() {
-            // How many permits there are in all is not for us to work out.
-            true => lock.inspect().await?,
-            false => Snapshot::free(before.name.clone()),
-        };
-        let mut after = view::json_of(kind, &after);
+        // Whoever waited may be inside by now.
+        let mut after = view::json_of(kind, &lock.inspect().await?);
         after["freed"] = json!(freed);
         after["former_holders"] = view::json_of(kind, &before)["holders"].take();
-        print::out(&format!("{after}\n"));
+        print::out(&format!("{after}\n"))?;
     } else {
-        print::out(&format!("{}\n", view::freed(kind, &before, freed)));
+        print::out(&format!("{}\n", view::freed(kind, &before, freed)))?;
     }
     Ok(Exit::Done)
 }

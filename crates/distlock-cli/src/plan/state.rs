@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::PathBuf;
 
 use crate::exit::Failure;
+use crate::print;
 
 /// The state directory, if the user has one.
 fn dir() -> Option<PathBuf> {
@@ -19,7 +20,15 @@ fn dir() -> Option<PathBuf> {
 pub(super) fn default_url() -> Result<String, Failure> {
     let dir = match dir() {
         Some(state) => state.join("distlock"),
-        None => own_temporary_directory()?,
+        None => {
+            let dir = own_temporary_directory()?;
+            // Who has a home keeps them there: two that should exclude each other may not.
+            let shown = print::name(&dir.to_string_lossy());
+            print::complain(&format!(
+                "there is no state directory (HOME, XDG_STATE_HOME), so locks are kept in {shown}; set DISTLOCK_URL to share them with everybody"
+            ));
+            dir
+        }
     };
     let dir = dir.into_os_string().into_string().map_err(|dir| {
         Failure::Usage(format!("the state directory {} is not UTF-8; use --url", dir.display()))

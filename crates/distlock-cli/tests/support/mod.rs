@@ -17,6 +17,19 @@ use rustix::process::{Pid, Signal};
 /// Longer than anything takes; only a hang gets there.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// The options for every kind that a run can have alone, under one name, in one store. Readers share theirs.
+pub(crate) const KINDS: [&[&str]; 9] = [
+    &["--kind", "mutex"],
+    &["--kind", "fair"],
+    &["--kind", "rw"],
+    &["--kind", "rw", "--read"],
+    &["--kind", "fenced"],
+    &["--kind", "spin"],
+    &["--kind", "simple"],
+    &["--kind", "semaphore", "--permits", "1"],
+    &["--kind", "leased_semaphore", "--permits", "1"],
+];
+
 /// A directory of its own for one test, gone when the test is.
 pub(crate) struct Bench {
     dir: PathBuf,

@@ -94,8 +94,9 @@ async fn under(
         (Err(cause), _) => Err(Failure::System("run the command", cause)),
         (Ok(End { stopped: true, .. }), _) => {
             let why = match plan.lease {
-                Some(_) if !was_lost => "its lease ended",
-                Some(_) | None => "it was lost",
+                _ if was_lost => "it was lost",
+                Some(_) => "its lease ended",
+                None => "it could not be renewed in time",
             };
             let how = if plan.on_lost == OnLost::Kill { "killed" } else { "stopped" };
             print::complain(&format!(
@@ -103,7 +104,8 @@ async fn under(
             ));
             Ok(Exit::Lost)
         }
-        (Ok(end), Err(error)) if Exit::of(&error) == Exit::Lost => {
+        // Of several locks one may be lost, and the error be of the kind of another's.
+        (Ok(end), Err(error)) if was_lost || Exit::of(&error) == Exit::Lost => {
             print::complain(&format!("{error}; the command had ended with {}", end.status));
             Ok(Exit::Lost)
         }

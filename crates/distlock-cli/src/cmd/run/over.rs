@@ -1,5 +1,6 @@
 //! Watching over the command: signals go on to it, and it does not outlive the lock.
 
+use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -80,11 +81,13 @@ pub(super) async fn watch_over(
         if let Some((status, at)) = ended {
             // What a command leaves running when it ends by itself is none of our business. What it leaves when it was
             // told to end may still be at work on what the lock guards.
-            if !signalled || stage == Stage::Killed || !child.left_something() {
-                return Ok(End { status, stopped });
-            }
-            if now >= at + LONGEST_GRACE {
+            let left = signalled && child.left_something();
+            let late = stage == Stage::Killed || now >= at + LONGEST_GRACE;
+            if left && late {
                 child.signal(Signal::KILL);
+            }
+            if !left || late {
+                child.dismiss();
                 return Ok(End { status, stopped });
             }
         }
@@ -129,16 +132,19 @@ pub(super) async fn watch_over(
         };
         tokio::select! {
             status = child.wait(), if ended.is_none() => match status {
-                Ok(status) => ended = Some((status, Instant::now())),
+                Ok(status) => {
+                    signalled |= status.signal() == Some(Signal::HUP.as_raw());
+                    ended = Some((status, Instant::now()));
+                }
                 Err(cause) => {
                     child.signal(Signal::KILL); // one that cannot be watched over must not run
                     return Err(cause);
                 }
             },
             signal = signals.recv() => {
-                signalled = true;
+                // Many services take SIGHUP as "read your settings again", any number of times.
+                signalled |= signal != Signal::HUP;
                 match (stage, signal) {
-                    // Many services take it as "read your settings again", any number of times.
                     (_, Signal::HUP) => child.signal(signal),
                     (Stage::Running, _) => {
                         stage = Stage::Asked;

@@ -80,7 +80,7 @@ async fn in_lines(
                 let Some(sight) = sight else { return Ok(End::Seen) };
                 board.add(sight);
                 // Whoever reads it may have enough: `distlock watch --json | head`.
-                if print::try_out(&format!("{}\n", board.json())).is_err() {
+                if !print::out_while_read(&format!("{}\n", board.json()))? {
                     return Ok(End::Enough);
                 }
             }
@@ -108,7 +108,8 @@ async fn on_screen(
                 None => return Ok(End::Seen),
             },
             key = keys.recv() => match key {
-                Some(Key::Quit) | None => return Ok(End::Seen),
+                // Not `Seen`: whoever looks may sleep for a whole interval.
+                Some(Key::Quit) | None => return Ok(End::Enough),
                 Some(Key::Scroll(step)) => screen.scroll(step),
                 Some(Key::Redraw) => screen.clear().map_err(cannot)?,
             },
