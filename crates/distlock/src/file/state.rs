@@ -10,7 +10,7 @@
 //! with the boot.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Seek};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -118,7 +118,7 @@ impl StateFile {
     }
 
     /// What it says. Locked.
-    pub(super) fn read(&self, path: &Path, stat: &Stat, boot: Uuid) -> Result<Content> {
+    pub(super) fn read(&self, dir: &Dir, path: &Path, stat: &Stat, boot: Uuid) -> Result<Content> {
         let failed = |cause| trouble("cannot read", path, cause);
         let size = stat.st_size.unsigned_abs();
         if size > LARGEST {
@@ -129,7 +129,7 @@ impl StateFile {
         let start = &start[..read];
         let header = match Header::read(start) {
             Ok(header) => header,
-            Err(why) => return self.broken(path, why, written_before_boot(stat)),
+            Err(why) => return self.broken(dir, path, why, written_before_boot(stat)),
         };
         let Some(header) = header else { return Ok(Content::blank()) };
         let (at, len) = (header.slot(), header.length as usize);
@@ -144,7 +144,7 @@ impl StateFile {
             }
         };
         if page.len() != len || sum(&page) != header.sum {
-            return self.broken(path, "it is damaged", header.boot != boot);
+            return self.broken(dir, path, "it is damaged", header.boot != boot);
         }
         let mut content = Content { page, generation: header.generation, room: header.room };
         if header.boot != boot {
@@ -155,17 +155,26 @@ impl StateFile {
     }
 
     /// Something is wrong with it. A power cut may do that; then what it held ended with that boot, and it begins anew.
-    fn broken(&self, path: &Path, why: Wrong, earlier_boot: bool) -> Result<Content> {
+    fn broken(&self, dir: &Dir, path: &Path, why: Wrong, earlier_boot: bool) -> Result<Content> {
         if !earlier_boot {
             return Err(conflict(path, why));
         }
         let kept = path.with_extension("torn");
-        let copied = fs::copy(path, &kept).map(drop).map_err(|cause| cause.to_string());
+        let copied = self.copy_to(dir, &kept).map_err(|cause| cause.to_string());
         tracing::warn!(
             target: "distlock", path = %path.display(), kept = %kept.display(), ?copied,
             "a power cut has damaged this file: it begins anew, and semaphores and latches in it must be set again"
         );
         Ok(Content::blank())
+    }
+
+    /// Copies it to a new file: whatever has that name, also a link to a file elsewhere, is taken away and never written to.
+    fn copy_to(&self, dir: &Dir, path: &Path) -> io::Result<u64> {
+        let _ = fs::remove_file(path);
+        let mut copy = File::from(dir.create(path, OFlags::WRONLY)?);
+        let mut own = &self.0;
+        own.rewind()?;
+        io::copy(&mut own, &mut copy)
     }
 
     /// Replaces what it says in one step. Locked. A failure has changed nothing, unless it is one of the disk.

@@ -73,7 +73,8 @@ impl Hub {
             }
             // A file that has no name any more guards nothing: others have another one.
             let Some(stat) = file.stat().map_err(failed)? else { continue };
-            let read = file.read(&path(), &stat, self.boot).inspect_err(|_| file.unlock());
+            let read =
+                file.read(&self.dir, &path(), &stat, self.boot).inspect_err(|_| file.unlock());
             shard.file = Some(file);
             return Ok(Entered::In(Inside { hub: self, stripe, shard, content: read? }));
         }

@@ -173,8 +173,14 @@ async fn what_a_power_cut_damaged_begins_anew_and_is_kept_for_inspection() {
     let at = 64 + (4096 - 64) / 2 + 5;
     bytes[at] ^= 1;
     fs::write(&path, &bytes).unwrap();
+    // Somebody would like us to write elsewhere.
+    let (kept, elsewhere) = (path.with_extension("torn"), temp.0.join("elsewhere"));
+    fs::write(&elsewhere, "precious").unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &kept).unwrap();
     assert_eq!(store.acquire(&claim("k")).await.unwrap(), ACQUIRED);
-    assert_eq!(fs::read(path.with_extension("torn")).unwrap(), bytes);
+    assert_eq!(fs::read(&elsewhere).unwrap(), b"precious");
+    assert!(fs::symlink_metadata(&kept).unwrap().is_file());
+    assert_eq!(fs::read(&kept).unwrap(), bytes);
     // The name without the content.
     for content in [vec![], vec![0; 4096]] {
         fs::write(&path, content).unwrap();
