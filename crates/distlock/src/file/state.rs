@@ -24,17 +24,8 @@ use crate::env::{Env, Moment, System};
 use crate::error::Result;
 
 use super::dir::{Dir, conflict, trouble};
+use super::header::{HEADER, Header, Room, sum};
 use super::record::{Page, Wrong};
-
-const MAGIC: &[u8; 8] = b"distlock";
-
-/// Version 1 was a text file for each lock.
-const VERSION: u32 = 2;
-
-const HEADER: usize = 64;
-
-/// The capacity of a new file's slots: all of it is one page of memory.
-const LEAST: usize = (4096 - HEADER) / 2;
 
 /// No state file is larger: about a million holds.
 const LARGEST: u64 = 256 << 20;
@@ -52,14 +43,6 @@ pub(super) struct Content {
     pub(super) page: Vec<u8>,
     generation: u64,
     room: Room,
-}
-
-/// Where the slots are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Room {
-    base: usize,
-    /// 0 if there are none yet.
-    capacity: usize,
 }
 
 pub(super) fn path(dir: &Dir, stripe: usize) -> PathBuf {
@@ -226,80 +209,6 @@ impl Content {
     }
 }
 
-impl Room {
-    fn end(self) -> usize {
-        self.base + 2 * self.capacity
-    }
-
-    /// The same unless it is too small, or far too large.
-    fn for_page(self, length: usize) -> Room {
-        let least = Room { base: HEADER, capacity: LEAST };
-        if length > self.capacity {
-            let capacity = (length * 2).next_power_of_two();
-            // Not over the page that counts, nor over where it goes back to.
-            let base = self.end().max(least.end());
-            return if length <= LEAST { least } else { Room { base, capacity } };
-        }
-        if length <= LEAST / 2 && self.base >= least.end() { least } else { self }
-    }
-}
-
-struct Header {
-    room: Room,
-    generation: u64,
-    length: u32,
-    sum: u64,
-    boot: Uuid,
-}
-
-impl Header {
-    /// `None` for a file that was made and never written to.
-    fn read(start: &[u8]) -> Result<Option<Header>, Wrong> {
-        if start.iter().take(HEADER).all(|byte| *byte == 0) {
-            return Ok(None);
-        }
-        let Some(bytes) = start.get(..HEADER).filter(|bytes| bytes.starts_with(MAGIC)) else {
-            return Err("it is not a distlock state file");
-        };
-        let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
-        let short =
-            |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap_or_default());
-        if long(56) != sum(&bytes[..56]) {
-            return Err("its header is damaged");
-        }
-        if short(8) != VERSION {
-            return Err("it was written by another version of distlock");
-        }
-        let boot = Uuid::from_slice(&bytes[40..56]).unwrap_or_default();
-        let room = Room { base: short(28) as usize, capacity: short(12) as usize };
-        let (generation, length, sum) = (long(16), short(24), long(32));
-        if length as usize > room.capacity || room.base < HEADER {
-            return Err("its header is damaged");
-        }
-        Ok(Some(Header { room, generation, length, sum, boot }))
-    }
-
-    fn bytes(&self) -> [u8; HEADER] {
-        let mut bytes = [0; HEADER];
-        bytes[..8].copy_from_slice(MAGIC);
-        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
-        bytes[12..16].copy_from_slice(&(self.room.capacity as u32).to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.generation.to_le_bytes());
-        bytes[24..28].copy_from_slice(&self.length.to_le_bytes());
-        bytes[28..32].copy_from_slice(&(self.room.base as u32).to_le_bytes());
-        bytes[32..40].copy_from_slice(&self.sum.to_le_bytes());
-        bytes[40..56].copy_from_slice(self.boot.as_bytes());
-        let own = sum(&bytes[..56]);
-        bytes[56..].copy_from_slice(&own.to_le_bytes());
-        bytes
-    }
-
-    /// Where its page begins.
-    fn slot(&self) -> usize {
-        self.room.base + (self.generation & 1) as usize * self.room.capacity
-    }
-}
-
 /// As much as there is.
 fn read_full(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut done = 0;
@@ -312,23 +221,6 @@ fn read_full(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         }
     }
     Ok(done)
-}
-
-/// A checksum. Each step is a bijection, so a change within eight bytes never goes unseen.
-pub(super) fn sum(bytes: &[u8]) -> u64 {
-    const PRIME: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mix = |sum: u64, word: u64| {
-        let sum = (sum ^ word).wrapping_mul(PRIME);
-        sum ^ (sum >> 29)
-    };
-    let mut words = bytes.chunks_exact(8);
-    let mut all = mix(PRIME, bytes.len() as u64);
-    for word in &mut words {
-        all = mix(all, u64::from_le_bytes(word.try_into().unwrap_or_default()));
-    }
-    let mut last = [0; 8];
-    last[..words.remainder().len()].copy_from_slice(words.remainder());
-    mix(all, u64::from_le_bytes(last))
 }
 
 fn written_before_boot(stat: &Stat) -> bool {

@@ -117,7 +117,7 @@ fn reboot(temp: &Temp, name: &str) {
     let path = temp.state_file(name);
     let mut bytes = fs::read(&path).unwrap();
     bytes[40] ^= 0xff;
-    let own = super::super::state::sum(&bytes[..56]).to_le_bytes();
+    let own = super::super::header::sum(&bytes[..56]).to_le_bytes();
     bytes[56..64].copy_from_slice(&own);
     fs::write(&path, &bytes).unwrap();
 }
