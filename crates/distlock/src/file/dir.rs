@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, CWD, Gid, Mode, OFlags};
+use rustix::fs::{Access, CWD, Gid, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use crate::doctor::{Finding, Level};
@@ -111,6 +111,24 @@ impl Dir {
         }
         names.sort_unstable();
         Ok(names)
+    }
+}
+
+/// Which file one is, whatever its name.
+#[derive(Debug)]
+pub(super) struct Identity(pub(super) Stat);
+
+impl Identity {
+    /// What stands at `path`, if it is this file.
+    pub(super) fn stat_at(&self, path: &Path) -> Result<Option<Stat>, Errno> {
+        match rustix::fs::lstat(path) {
+            Ok(stat) => {
+                let same = (stat.st_dev, stat.st_ino) == (self.0.st_dev, self.0.st_ino);
+                Ok(same.then_some(stat))
+            }
+            Err(Errno::NOENT) => Ok(None),
+            Err(cause) => Err(cause),
+        }
     }
 }
 

@@ -16,14 +16,14 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{FlockOperation, Mode, OFlags, Stat};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use uuid::Uuid;
 
 use crate::env::{Env, Moment, System};
 use crate::error::Result;
 
-use super::dir::{Dir, conflict, trouble};
+use super::dir::{Dir, Identity, conflict, trouble};
 use super::header::{HEADER, Header, Room, sum};
 use super::record::{Page, Wrong};
 
@@ -35,7 +35,10 @@ pub(super) const PREFIX: &str = "locks-";
 
 /// A state file that is open. Its lock belongs to this open file, which threads must not share without a mutex of their own.
 #[derive(Debug)]
-pub(super) struct StateFile(File);
+pub(super) struct StateFile {
+    file: File,
+    identity: Identity,
+}
 
 /// What a state file says.
 #[derive(Debug)]
@@ -70,18 +73,18 @@ impl StateFile {
                 Err(Errno::ISDIR) => return Err(conflict(&path, "it is a directory")),
                 Err(cause) => return Err(trouble("cannot open", &path, cause)),
             };
-            let file = File::from(file);
-            let meta = file.metadata().map_err(|cause| trouble("cannot open", &path, cause))?;
-            if !meta.is_file() {
+            let failed = |cause| trouble("cannot open", &path, cause);
+            let stat = rustix::fs::fstat(&file).map_err(failed)?;
+            if !FileType::from_raw_mode(stat.st_mode).is_file() {
                 return Err(conflict(&path, "it is not a file"));
             }
-            return Ok(Some(StateFile(file)));
+            return Ok(Some(StateFile { file: file.into(), identity: Identity(stat) }));
         }
     }
 
     /// Whether the lock was free and is ours now.
     pub(super) fn try_lock(&self) -> Result<bool, Errno> {
-        match rustix::fs::flock(&self.0, FlockOperation::NonBlockingLockExclusive) {
+        match rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(true),
             Err(Errno::AGAIN | Errno::INTR) => Ok(false),
             Err(cause) => Err(cause),
@@ -90,14 +93,14 @@ impl StateFile {
 
     pub(super) fn unlock(&self) {
         // Closing alone would not do: a child forked this instant by another thread has the file open until it execs.
-        if let Err(cause) = rustix::fs::flock(&self.0, FlockOperation::Unlock) {
+        if let Err(cause) = rustix::fs::flock(&self.file, FlockOperation::Unlock) {
             tracing::warn!(target: "distlock", %cause, "cannot unlock; closing the file will");
         }
     }
 
-    /// `None` if the file has no name any more, so that others have, and lock, another one.
-    pub(super) fn stat(&self) -> Result<Option<Stat>, Errno> {
-        rustix::fs::fstat(&self.0).map(|stat| Some(stat).filter(|stat| stat.st_nlink > 0))
+    /// `None` if the file does not have this name any more, so that others have, and lock, another one.
+    pub(super) fn stat(&self, path: &Path) -> Result<Option<Stat>, Errno> {
+        self.identity.stat_at(path)
     }
 
     /// What it says. Locked.
@@ -108,7 +111,7 @@ impl StateFile {
             return Err(conflict(path, "it is too large"));
         }
         let mut start = [0; 4096];
-        let read = read_full(&self.0, &mut start, 0).map_err(failed)?;
+        let read = read_full(&self.file, &mut start, 0).map_err(failed)?;
         let start = &start[..read];
         let header = match Header::read(start) {
             Ok(header) => header,
@@ -121,7 +124,7 @@ impl StateFile {
             None if (at + len) as u64 > size => Vec::new(),
             None => {
                 let mut page = vec![0; len];
-                let read = read_full(&self.0, &mut page, at as u64).map_err(failed)?;
+                let read = read_full(&self.file, &mut page, at as u64).map_err(failed)?;
                 page.truncate(read);
                 page
             }
@@ -155,7 +158,7 @@ impl StateFile {
     fn copy_to(&self, dir: &Dir, path: &Path) -> io::Result<u64> {
         let _ = fs::remove_file(path);
         let mut copy = File::from(dir.create(path, OFlags::WRONLY)?);
-        let mut own = &self.0;
+        let mut own = &self.file;
         own.rewind()?;
         io::copy(&mut own, &mut copy)
     }
@@ -179,7 +182,7 @@ impl StateFile {
         };
         let at = header.slot();
         if room == content.room {
-            self.0.write_all_at(page, at as u64).map_err(failed)?;
+            self.file.write_all_at(page, at as u64).map_err(failed)?;
         } else {
             if room.end() as u64 > LARGEST {
                 let cause = io::Error::other("there are too many locks for one directory");
@@ -188,11 +191,11 @@ impl StateFile {
             // All of it, so that the disk has set the space aside: a release must not fail for want of it.
             let mut slots = vec![0; 2 * room.capacity];
             slots[at - room.base..][..page.len()].copy_from_slice(page);
-            self.0.write_all_at(&slots, room.base as u64).map_err(failed)?;
+            self.file.write_all_at(&slots, room.base as u64).map_err(failed)?;
         }
-        self.0.write_all_at(&header.bytes(), 0).map_err(failed)?;
+        self.file.write_all_at(&header.bytes(), 0).map_err(failed)?;
         if room.end() < content.room.end() {
-            let _ = self.0.set_len(room.end() as u64);
+            let _ = self.file.set_len(room.end() as u64);
         }
         Ok(())
     }

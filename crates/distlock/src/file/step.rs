@@ -56,8 +56,8 @@ impl Hub {
             return Err(Error::new(ErrorKind::Unsupported, text));
         }
         let mut shard = self.shard(stripe);
-        let path = || state::path(&self.dir, stripe);
-        let failed = |cause: rustix::io::Errno| trouble("cannot lock", &path(), cause);
+        let path = state::path(&self.dir, stripe);
+        let failed = |cause: rustix::io::Errno| trouble("cannot lock", &path, cause);
         for _ in 0..QUICK_TRIES {
             let file = match shard.file.take() {
                 Some(file) => file,
@@ -71,10 +71,9 @@ impl Hub {
                 std::thread::yield_now();
                 continue;
             }
-            // A file that has no name any more guards nothing: others have another one.
-            let Some(stat) = file.stat().map_err(failed)? else { continue };
-            let read =
-                file.read(&self.dir, &path(), &stat, self.boot).inspect_err(|_| file.unlock());
+            // A file that has another name, or none, guards nothing: others have another one.
+            let Some(stat) = file.stat(&path).map_err(failed)? else { continue };
+            let read = file.read(&self.dir, &path, &stat, self.boot).inspect_err(|_| file.unlock());
             shard.file = Some(file);
             return Ok(Entered::In(Inside { hub: self, stripe, shard, content: read? }));
         }
