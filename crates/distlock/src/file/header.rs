@@ -9,6 +9,9 @@ const MAGIC: &[u8; 8] = b"distlock";
 /// Version 1 was a text file for each lock.
 const VERSION: u32 = 2;
 
+/// Nothing is broken: it is not ours to change.
+pub(super) const OTHER_VERSION: Wrong = "it was written by another version of distlock";
+
 /// How long it is.
 pub(super) const HEADER: usize = 64;
 
@@ -61,11 +64,12 @@ impl Header {
         let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
         let short =
             |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap_or_default());
+        // Looked at first: the rest of another version's header may mean anything.
+        if short(8) != VERSION {
+            return Err(OTHER_VERSION);
+        }
         if long(56) != sum(&bytes[..56]) {
             return Err("its header is damaged");
-        }
-        if short(8) != VERSION {
-            return Err("it was written by another version of distlock");
         }
         let boot = Uuid::from_slice(&bytes[40..56]).unwrap_or_default();
         let room = Room { base: short(28) as usize, capacity: short(12) as usize };

@@ -24,7 +24,7 @@ use crate::env::{Env, Moment, System};
 use crate::error::Result;
 
 use super::dir::{Dir, Identity, conflict, trouble};
-use super::header::{HEADER, Header, Room, sum};
+use super::header::{HEADER, Header, OTHER_VERSION, Room, sum};
 use super::record::{Page, Wrong};
 
 /// No state file is larger: about a million holds.
@@ -115,7 +115,12 @@ impl StateFile {
         let start = &start[..read];
         let header = match Header::read(start) {
             Ok(header) => header,
-            Err(why) => return self.broken(dir, path, why, written_before_boot(stat)),
+            Err(OTHER_VERSION) => return Err(conflict(path, OTHER_VERSION)),
+            // Under another name it may be anything, and somebody needs it.
+            Err(why) => {
+                let torn = stat.st_nlink == 1 && written_before_boot(stat);
+                return self.broken(dir, path, why, torn);
+            }
         };
         let Some(header) = header else { return Ok(Content::blank()) };
         let (at, len) = (header.slot(), header.length as usize);

@@ -189,6 +189,46 @@ async fn what_a_power_cut_damaged_begins_anew_and_is_kept_for_inspection() {
     fs::remove_file(&path).unwrap();
 }
 
+/// Makes it look as if it was last written before the boot.
+fn age(path: &std::path::Path) {
+    fs::File::options()
+        .write(true)
+        .open(path)
+        .unwrap()
+        .set_modified(std::time::UNIX_EPOCH)
+        .unwrap();
+}
+
+#[tokio::test]
+async fn only_what_is_ours_begins_anew_after_a_boot() {
+    let temp = Temp::new();
+    let store = temp.store();
+    store.acquire(&claim("k")).await.unwrap();
+    let path = temp.state_file("k");
+    let mut newer = fs::read(&path).unwrap();
+    newer[8] = 3;
+    let own = super::super::header::sum(&newer[..56]).to_le_bytes();
+    newer[56..64].copy_from_slice(&own);
+    let refused = async || {
+        let error = store.acquire(&claim("k")).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    };
+    fs::write(&path, &newer).unwrap();
+    age(&path);
+    refused().await;
+    assert_eq!(fs::read(&path).unwrap(), newer);
+    // Somebody's file, by another name.
+    fs::write(&path, "precious").unwrap();
+    fs::hard_link(&path, temp.0.join("elsewhere")).unwrap();
+    age(&path);
+    refused().await;
+    fs::remove_file(temp.0.join("elsewhere")).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"precious");
+    age(&path);
+    assert_eq!(store.acquire(&claim("k")).await.unwrap(), ACQUIRED);
+    fs::remove_file(&path).unwrap();
+}
+
 /// A writer that is killed while it makes room leaves more of a file than counts.
 #[tokio::test]
 async fn what_grows_is_whole_at_every_point() {
