@@ -73,7 +73,7 @@ impl Dir {
         self.path.join(name)
     }
 
-    /// Creates a file that was not there, with the directory's permissions: whoever may use the directory may use its locks.
+    /// Creates a file that was not there: whoever may write to the directory may use its locks.
     pub(super) fn create(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?;
@@ -92,11 +92,15 @@ impl Dir {
     }
 
     /// As far as we may: whoever cannot be given access is told by its own errors.
-    fn share(&self, file: &OwnedFd) {
+    pub(super) fn share(&self, file: &OwnedFd) {
         let Ok(dir) = rustix::fs::stat(&self.path) else { return };
-        if dir.st_mode & 0o077 != 0 {
+        // Whoever may only read gets nothing: that is enough to lock a file, and to keep everybody out.
+        let shared = [(0o020, 0o060), (0o002, 0o006)];
+        let shared = shared.iter().filter(|(writes, _)| dir.st_mode & writes != 0);
+        let mode = shared.fold(0o600, |mode, (_, gets)| mode | gets);
+        if mode != 0o600 {
             let _ = rustix::fs::fchown(file, None, Some(Gid::from_raw(dir.st_gid)));
-            let _ = rustix::fs::fchmod(file, Mode::from_raw_mode(dir.st_mode & 0o666));
+            let _ = rustix::fs::fchmod(file, Mode::from_raw_mode(mode));
         }
     }
 

@@ -40,8 +40,9 @@ async fn a_directory_that_was_moved_away_guards_nothing() {
 }
 
 #[tokio::test]
-async fn files_have_the_permissions_of_their_directory() {
-    for (dir, file) in [(0o700, 0o600), (0o770, 0o660), (0o1777, 0o666)] {
+async fn whoever_may_write_to_the_directory_may_use_its_files() {
+    let modes = [(0o700, 0o600), (0o755, 0o600), (0o770, 0o660), (0o775, 0o660), (0o1777, 0o666)];
+    for (dir, file) in modes {
         let temp = Temp::new();
         fs::set_permissions(&temp.0, fs::Permissions::from_mode(dir)).unwrap();
         let store = temp.store();
