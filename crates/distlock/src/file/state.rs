@@ -78,6 +78,10 @@ impl StateFile {
             if !FileType::from_raw_mode(stat.st_mode).is_file() {
                 return Err(conflict(&path, "it is not a file"));
             }
+            // Whoever made it may have been killed before it was shared. With something in it it may be anybody's.
+            if stat.st_size == 0 && stat.st_nlink == 1 {
+                dir.share(&file);
+            }
             return Ok(Some(StateFile { file: file.into(), identity: Identity(stat) }));
         }
     }

@@ -56,3 +56,15 @@ async fn whoever_may_write_to_the_directory_may_use_its_files() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_file_whose_maker_was_killed_is_shared_by_the_next() {
+    let temp = Temp::new();
+    fs::set_permissions(&temp.0, fs::Permissions::from_mode(0o770)).unwrap();
+    let path = temp.state_file("k");
+    fs::write(&path, "").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    let store = temp.store();
+    assert_eq!(store.acquire(&claim("k")).await.unwrap(), ACQUIRED);
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o660);
+}
