@@ -59,7 +59,7 @@ impl Dir {
         if let Err(network) = refuse_network(&self.path) {
             return fault(network.to_string());
         }
-        // A new lock is a new file.
+        // The first lock of a state file makes that, and the first one of a process a file for the process.
         if let Ok(space) = rustix::fs::statvfs(&self.path)
             && (space.f_bavail == 0 || (space.f_files > 0 && space.f_favail == 0))
         {
@@ -86,7 +86,9 @@ impl Dir {
         rustix::fs::mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR)?;
         // For reading and writing: there always is a writer, so that it never ends.
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let pipe = rustix::fs::open(path, flags, Mode::empty())?;
+        let pipe = rustix::fs::open(path, flags, Mode::empty()).inspect_err(|_| {
+            let _ = fs::remove_file(path);
+        })?;
         self.share(&pipe);
         Ok(pipe)
     }
