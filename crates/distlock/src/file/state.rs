@@ -184,7 +184,7 @@ impl StateFile {
         let room = content.room.for_page(page.len());
         let header = Header {
             room,
-            generation: content.generation + 1,
+            generation: content.generation.wrapping_add(1),
             length: u32::try_from(page.len()).unwrap_or(u32::MAX),
             sum: sum(page),
             boot,

@@ -273,7 +273,7 @@ impl Calls {
                 Wake::Waiter(owner) => Some(*owner),
             };
             for ear in record.ears.iter_mut().filter(|ear| ear.waiter == waiter) {
-                ear.calls += 1;
+                ear.calls = ear.calls.saturating_add(1);
                 self.0.push((ear.process, Call { hash, waiter, calls: ear.calls }));
             }
         }
