@@ -65,6 +65,13 @@ impl Dir {
         {
             return fault("there is no space left for new files".to_owned());
         }
+        if system(&self.path) == Some(FUSE) {
+            let says = "it is on a FUSE file system, which may be shared with other machines";
+            let finding = Finding::new(Level::Warning, SUBJECT, place, says).means(
+                "If it is, a process of each machine can hold the same lock: file: locks hold on one machine only.",
+            );
+            return vec![finding.change("Name a directory on a local disk, or use redis://.")];
+        }
         let says = "it is local and can be written to; locks are for the processes of this machine";
         vec![Finding::new(Level::Ok, SUBJECT, place, says)]
     }
@@ -171,14 +178,10 @@ pub(super) fn trouble(what: &str, path: &Path, cause: impl Into<io::Error>) -> E
 
 /// An expiry counts from one machine's boot: on another machine it would look like one of an earlier boot, and both
 /// would hold the lock.
-#[cfg(any(target_os = "linux", target_os = "android"))]
 fn refuse_network(path: &Path) -> Result<()> {
-    // By the magic number that `statfs` gives.
-    const NETWORK: [(u32, &str); 4] =
-        [(0x6969, "NFS"), (0xff53_4d42, "CIFS"), (0xfe53_4d42, "SMB"), (0x00c3_6400, "Ceph")];
-    let Ok(stat) = rustix::fs::statfs(path) else { return Ok(()) };
-    let magic = stat.f_type as u32;
-    let Some((_, system)) = NETWORK.iter().find(|(known, _)| *known == magic) else {
+    let Some((_, system)) =
+        system(path).and_then(|magic| NETWORK.iter().find(|(known, _)| *known == magic))
+    else {
         return Ok(());
     };
     let message = format!(
@@ -188,7 +191,34 @@ fn refuse_network(path: &Path) -> Result<()> {
     Err(Error::new(ErrorKind::Config, message))
 }
 
+/// File systems that several machines share, by the magic number that `statfs` gives.
+const NETWORK: [(u32, &str); 15] = [
+    (0x6969, "NFS"),
+    (0x517b, "SMB"),
+    (0xff53_4d42, "CIFS"),
+    (0xfe53_4d42, "SMB"),
+    (0x00c3_6400, "Ceph"),
+    (0x0bd0_0bd0, "Lustre"),
+    (0x4750_4653, "GPFS"),
+    (0x1983_0326, "BeeGFS"),
+    (0x2003_0528, "OrangeFS"),
+    (0x0116_1970, "GFS2"),
+    (0x7461_636f, "OCFS2"),
+    (0x5346_414f, "AFS"),
+    (0x6b41_4653, "AFS"),
+    (0x7375_7245, "Coda"),
+    (0x0102_1997, "9p"),
+];
+
+/// A program's file system: what is behind it cannot be seen.
+const FUSE: u32 = 0x6573_5546;
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn system(path: &Path) -> Option<u32> {
+    rustix::fs::statfs(path).ok().map(|stat| stat.f_type as u32)
+}
+
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn refuse_network(_: &Path) -> Result<()> {
-    Ok(())
+fn system(_: &Path) -> Option<u32> {
+    None
 }
