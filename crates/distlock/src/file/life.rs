@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ const BELIEVED: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Life {
     pub(super) id: Uuid,
-    _locked: OwnedFd,
+    _locked: fs::File,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,21 +50,14 @@ impl Life {
             let id = Uuid::new_v4();
             let path = dir.file(&file_name(id));
             let failed = |cause| trouble("cannot write", &path, cause);
-            let file = dir.create(&path, OFlags::RDWR).map_err(failed)?;
-            // Until it is locked somebody who clears up may take it for a dead one's.
-            if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err()
-                || rustix::fs::fstat(&file).map_err(failed)?.st_nlink == 0
-            {
+            let file = fs::File::from(dir.create(&path, OFlags::RDWR).map_err(failed)?);
+            let born = be_born(&file, boot);
+            if !matches!(born, Ok(true)) {
                 let _ = fs::remove_file(&path);
-                continue;
             }
-            let text = Process::own(boot).text();
-            let mut file = fs::File::from(file);
-            file.write_all(text.as_bytes()).map_err(|cause| {
-                let _ = fs::remove_file(&path);
-                trouble("cannot write", &path, cause)
-            })?;
-            return Ok(Life { id, _locked: file.into() });
+            if born.map_err(|(what, cause)| trouble(what, &path, cause))? {
+                return Ok(Life { id, _locked: file });
+            }
         }
     }
 
@@ -72,6 +65,21 @@ impl Life {
     pub(super) fn end(self, dir: &Dir) {
         let _ = fs::remove_file(dir.file(&file_name(self.id)));
     }
+}
+
+/// Locks the file of a process and writes to it who that is. `false` if somebody who clears up has taken it for a dead one's:
+/// until it is locked it looks like that.
+fn be_born(mut file: &fs::File, boot: Uuid) -> Result<bool, (&'static str, io::Error)> {
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::AGAIN | Errno::INTR) => return Ok(false),
+        Err(cause) => return Err(("cannot lock", cause.into())),
+    }
+    if rustix::fs::fstat(file).map_err(|cause| ("cannot read", cause.into()))?.st_nlink == 0 {
+        return Ok(false);
+    }
+    let text = Process::own(boot).text();
+    file.write_all(text.as_bytes()).map(|()| true).map_err(|cause| ("cannot write", cause))
 }
 
 /// Everybody who has a file in the directory.
