@@ -124,21 +124,21 @@ impl Hub {
         Ok(Some((answer, calls.call_out(self, inside))))
     }
 
-    /// Changes everything in one state file in one step; `false` if another is inside.
+    /// Changes everything in one state file in one step: whether `process` was in it; `None` if another is inside.
     pub(super) fn try_change(
         &self,
         stripe: usize,
         mut change: impl FnMut(&mut Turn<'_>),
         process: Uuid,
         clock: &dyn Fn() -> Moment,
-    ) -> Result<bool> {
+    ) -> Result<Option<bool>> {
         let mut inside = match self.enter(stripe, false)? {
             Entered::In(inside) => inside,
-            Entered::Nowhere => return Ok(true),
-            Entered::Busy => return Ok(false),
+            Entered::Nowhere => return Ok(Some(false)),
+            Entered::Busy => return Ok(None),
         };
         if !inside.mentions(process)? {
-            return Ok(true);
+            return Ok(Some(false));
         }
         let now = clock();
         let page = Page::read(&inside.content.page).map_err(|why| inside.wrong(why))?;
@@ -155,7 +155,7 @@ impl Hub {
         let page = changed.map_err(|why| inside.wrong(why))?;
         inside.commit(&page)?;
         calls.call_out(self, inside);
-        Ok(true)
+        Ok(Some(true))
     }
 
     /// Everything in one state file; `None` if another is inside.

@@ -103,6 +103,26 @@ async fn whatever_the_dead_had_is_free() {
 }
 
 #[tokio::test]
+async fn a_file_that_cannot_be_used_keeps_nothing_in_the_others() {
+    let temp = Temp::new();
+    let store = temp.store();
+    let dead = write_life(&temp, "");
+    let names = ["k0", "k1", "k2"].map(|name| (Place::of(name).stripe, name));
+    let (_, bad) = names.into_iter().min().unwrap();
+    let (_, good) = names.into_iter().max().unwrap();
+    for name in [bad, good] {
+        take_as(&store, &claim(name), dead).await;
+    }
+    let held = fs::read(temp.state_file(bad)).unwrap();
+    fs::write(temp.state_file(bad), "not ours").unwrap();
+    assert_eq!(store.acquire(&claim(good)).await.unwrap(), ACQUIRED);
+    // It is not forgotten before all of it is free.
+    fs::write(temp.state_file(bad), held).unwrap();
+    assert_eq!(store.acquire(&claim(bad)).await.unwrap(), ACQUIRED);
+    assert!(!temp.0.join(format!("life-{}", dead.simple())).exists());
+}
+
+#[tokio::test]
 async fn the_places_and_marks_of_the_dead_are_free() {
     let temp = Temp::new();
     let store = temp.store();
