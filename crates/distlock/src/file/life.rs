@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,6 +21,9 @@ use super::dir::{Dir, trouble};
 
 /// What the names of these files begin with.
 const PREFIX: &str = "life-";
+
+/// They are not longer, in bytes.
+const LONGEST: u64 = 512;
 
 /// For how long somebody who was seen alive is believed to be.
 const BELIEVED: Duration = Duration::from_millis(50);
@@ -90,12 +93,18 @@ pub(super) fn everybody(dir: &Dir) -> Result<Vec<Uuid>> {
 
 /// Nothing of this one is left elsewhere: takes its file away, if it is dead indeed.
 pub(super) fn bury(dir: &Dir, id: Uuid) {
-    let path = dir.file(&file_name(id));
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let Ok(file) = rustix::fs::open(&path, flags, Mode::empty()) else { return };
+    let Some(file) = open(dir, id) else { return };
     if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
-        let _ = fs::remove_file(&path);
+        let _ = fs::remove_file(dir.file(&file_name(id)));
     }
+}
+
+/// The file of a process. Whatever else somebody put there neither leads us away nor makes us wait.
+fn open(dir: &Dir, id: Uuid) -> Option<fs::File> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = rustix::fs::open(dir.file(&file_name(id)), flags, Mode::empty()).ok()?;
+    let file = fs::File::from(file);
+    file.metadata().is_ok_and(|meta| meta.is_file()).then_some(file)
 }
 
 /// What is known of others, for a moment at least.
@@ -129,17 +138,14 @@ impl Lives {
     }
 
     fn look(&self, dir: &Dir, id: Uuid) -> State {
-        let path = dir.file(&file_name(id));
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let Ok(file) = rustix::fs::open(&path, flags, Mode::empty()) else { return State::Unknown };
+        let Some(file) = open(dir, id) else { return State::Unknown };
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
             Ok(()) => {}
             Err(Errno::AGAIN) => return State::Alive,
             Err(_) => return State::Unknown,
         }
         // One that died while it was being born has written nothing.
-        let text = fs::read_to_string(&path).unwrap_or_default();
-        match Process::parse(&text) {
+        match Process::read(&file) {
             Some(process) if process.boot == self.boot && process.is_running() => State::Alive,
             _ => State::Dead,
         }
@@ -147,8 +153,7 @@ impl Lives {
 
     /// Something that can be polled for the end of this process; `None` if it cannot be had from here, or it has ended.
     pub(super) fn end_of(&self, dir: &Dir, id: Uuid) -> Option<OwnedFd> {
-        let text = fs::read_to_string(dir.file(&file_name(id))).ok()?;
-        let process = Process::parse(&text).filter(|process| process.boot == self.boot)?;
+        let process = Process::read(&open(dir, id)?).filter(|process| process.boot == self.boot)?;
         if !process.is_near() {
             return None;
         }
@@ -185,7 +190,9 @@ impl Process {
         format!("distlock 2\npid {pid}\nstart {start}\nnamespace {namespace}\nboot {boot}\nend\n")
     }
 
-    fn parse(text: &str) -> Option<Process> {
+    fn read(file: &fs::File) -> Option<Process> {
+        let mut text = String::new();
+        file.take(LONGEST).read_to_string(&mut text).ok()?;
         let mut lines = text.lines();
         let mut field = |key: &str| lines.next()?.strip_prefix(key)?.strip_prefix(' ');
         field("distlock").filter(|version| *version == "2")?;

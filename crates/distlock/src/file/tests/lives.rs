@@ -60,6 +60,22 @@ fn two_witnesses_have_to_agree_that_a_process_is_dead() {
     assert_eq!(state(&temp, Uuid::new_v4()), State::Unknown);
 }
 
+#[test]
+fn what_is_not_a_process_s_file_is_not_waited_for() {
+    let temp = Temp::new();
+    let (pipe, link) = (Uuid::new_v4(), Uuid::new_v4());
+    let path = |id: Uuid| temp.0.join(format!("life-{}", id.simple()));
+    rustix::fs::mkfifoat(rustix::fs::CWD, path(pipe), rustix::fs::Mode::RWXU).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", path(link)).unwrap();
+    let _store = temp.store();
+    let dir = super::super::dir::Dir::open(&temp.0).unwrap();
+    for id in [pipe, link] {
+        assert_eq!(state(&temp, id), State::Unknown);
+        assert!(Lives::new(boot_id().unwrap()).end_of(&dir, id).is_none());
+        assert!(path(id).symlink_metadata().is_ok(), "it stays");
+    }
+}
+
 /// Takes it as a process that is dead now.
 async fn take_as(store: &FileStore, claim: &Claim, process: Uuid) {
     assert_eq!(store.acquire(claim).await.unwrap(), ACQUIRED);
