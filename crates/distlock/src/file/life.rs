@@ -17,6 +17,7 @@ use uuid::Uuid;
 
 use crate::error::{Error, ErrorKind, Result};
 
+use super::bell;
 use super::dir::{Dir, trouble};
 
 /// What the names of these files begin with.
@@ -91,10 +92,11 @@ pub(super) fn everybody(dir: &Dir) -> Result<Vec<Uuid>> {
     Ok(names.iter().filter_map(|name| Uuid::try_parse(name).ok()).collect())
 }
 
-/// Nothing of this one is left elsewhere: takes its file away, if it is dead indeed.
+/// Nothing of this one is left elsewhere: takes its pipe and its file away, if it is dead indeed.
 pub(super) fn bury(dir: &Dir, id: Uuid) {
     let Some(file) = open(dir, id) else { return };
     if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        bell::remove(dir, id);
         let _ = fs::remove_file(dir.file(&file_name(id)));
     }
 }

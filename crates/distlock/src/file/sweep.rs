@@ -10,7 +10,6 @@ use crate::store::state::{Step, Wake, entry};
 use crate::store::{Claim, What};
 
 use super::FileStore;
-use super::bell;
 use super::life::{self, State};
 use super::name::STRIPES;
 use super::step::Turn;
@@ -85,8 +84,9 @@ impl FileStore {
     }
 
     fn bury(&self, process: Uuid) {
-        bell::remove(&self.hub.dir, process);
         life::bury(&self.hub.dir, process);
+        // Nobody will ask for it again.
+        self.hub.lives.doubt(process);
     }
 }
 
