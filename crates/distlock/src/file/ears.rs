@@ -1,17 +1,20 @@
 //! Those who listen, in this process and in others.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+use uuid::Uuid;
 
 use crate::env::Moment;
 use crate::error::Result;
 use crate::owner::Owner;
-use crate::store::{Listener, Topic};
+use crate::store::Listener;
 
 use super::bell::Call;
 use super::hub::{Hub, Local};
 use super::name::{Place, STRIPES};
-use super::record::Ear;
+use super::record::{Ear, Record};
 use super::step::Turn;
 
 impl Hub {
@@ -25,23 +28,29 @@ impl Hub {
         let process = self.id()?;
         let bell = self.bell()?;
         let key = (Place::of(name).hash, waiter);
+        let joined = Cell::new(false);
         let mut work = Some(|turn: &mut Turn<'_>| {
-            if let Some(local) = turn.topics.get_mut(&key) {
-                local.listeners += 1;
-                return Ok(local.topic.clone());
-            }
-            let ears = &mut turn.record.ears;
-            let own = |ear: &&Ear| ear.process == process && ear.waiter == waiter;
-            let heard = ears.iter().find(own).map_or(0, |ear| ear.calls);
-            if !ears.iter().any(|ear| own(&ear)) {
-                ears.push(Ear { process, waiter, calls: 0 });
-            }
-            let topic = Arc::<Topic>::default();
-            turn.topics.insert(key, Local { topic: topic.clone(), listeners: 1, heard });
-            self.listening.fetch_add(1, Ordering::AcqRel);
-            Ok(topic)
+            let known = turn.topics.get(&key).map(|local| local.heard);
+            // A new ear counts on from where no earlier one got: late calls for that do not count for this one.
+            let start = known.unwrap_or_else(|| turn.now.as_nanos());
+            let (heard, is_new) = ear_of(&mut turn.record, process, waiter, start);
+            let local = turn.topics.entry(key).or_insert_with(|| {
+                self.listening.fetch_add(1, Ordering::AcqRel);
+                Local { topic: Arc::default(), listeners: 0, heard }
+            });
+            local.listeners += 1;
+            joined.set(true);
+            Ok((local.topic.clone(), is_new && known.is_some()))
         });
-        let Some((topic, _)) = self.try_step(name, clock, &mut work)? else { return Ok(None) };
+        let step = self.try_step(name, clock, &mut work).inspect_err(|_| {
+            if joined.get() {
+                self.leave(name, waiter);
+            }
+        });
+        let Some(((topic, was_deaf), _)) = step? else { return Ok(None) };
+        if was_deaf {
+            topic.wake();
+        }
         self.watch.start(self, bell);
         let subscription = Subscription { hub: self.clone(), name: name.clone(), waiter };
         Ok(Some(Listener::new(topic, subscription)))
@@ -133,6 +142,18 @@ impl Hub {
             }
             drop(shard);
             missed.iter().for_each(|topic| topic.wake());
+        }
+    }
+}
+
+/// How often an ear was called, and whether it had to be made: then it begins at `start`.
+fn ear_of(record: &mut Record, process: Uuid, waiter: Option<Owner>, start: u64) -> (u64, bool) {
+    let ears = &mut record.ears;
+    match ears.iter().find(|ear| ear.process == process && ear.waiter == waiter) {
+        Some(ear) => (ear.calls, false),
+        None => {
+            ears.push(Ear { process, waiter, calls: start });
+            (start, true)
         }
     }
 }

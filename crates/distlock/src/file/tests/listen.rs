@@ -125,3 +125,60 @@ async fn an_ear_that_was_left_is_taken_down_when_it_is_called() {
     .await;
     drop((keeper, a));
 }
+
+/// Adds to the page of a name's state file, or cuts that off again.
+fn garble(temp: &Temp, name: &str, garbage: &[u8]) -> Vec<u8> {
+    use super::super::header::sum;
+    let path = temp.state_file(name);
+    let good = fs::read(&path).unwrap();
+    let mut bytes = good.clone();
+    let number = |at: usize| u32::from_le_bytes(good[at..at + 4].try_into().unwrap()) as usize;
+    let (capacity, len, base) = (number(12), number(24), number(28));
+    let slot = base + usize::from(good[16] & 1) * capacity;
+    bytes[slot + len..][..garbage.len()].copy_from_slice(garbage);
+    let longer = len + garbage.len();
+    bytes[24..28].copy_from_slice(&(longer as u32).to_le_bytes());
+    let page = sum(&bytes[slot..][..longer]).to_le_bytes();
+    bytes[32..40].copy_from_slice(&page);
+    let header = sum(&bytes[..56]).to_le_bytes();
+    bytes[56..64].copy_from_slice(&header);
+    fs::write(&path, &bytes).unwrap();
+    good
+}
+
+#[tokio::test]
+async fn whoever_could_not_listen_can_later() {
+    let temp = Temp::new();
+    let store = temp.store();
+    let a = claim("k");
+    store.acquire(&a).await.unwrap();
+    // What stands under the name can be read, but the page cannot be written anew.
+    let good = garble(&temp, "k", &[1, 2, 3]);
+    let error = store.listen(&a).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    assert!(!store.hub.is_listening());
+    fs::write(temp.state_file("k"), good).unwrap();
+    let mut listener = store.listen(&a).await.unwrap();
+    assert_eq!(ears(&store, "k").len(), 1);
+    // Somebody has cleared up too much: the next one to listen hears, and so does the first.
+    fs::remove_file(temp.state_file("k")).unwrap();
+    let _second = store.listen(&a).await.unwrap();
+    assert_eq!(ears(&store, "k").len(), 1);
+    soon("it looks again", listener.heard()).await;
+    drop((listener, _second));
+    assert!(!store.hub.is_listening());
+    assert_eq!(ears(&store, "k"), []);
+}
+
+#[tokio::test]
+async fn a_late_call_for_an_earlier_ear_hides_no_later_one() {
+    let temp = Temp::new();
+    let store = temp.store();
+    let a = claim("k");
+    let calls = async || {
+        let _listener = store.listen(&a).await.unwrap();
+        ears(&store, "k")[0].calls
+    };
+    let first = calls().await;
+    assert!(calls().await > first);
+}
