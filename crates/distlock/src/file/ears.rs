@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use uuid::Uuid;
 
 use crate::env::Moment;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::owner::Owner;
 use crate::store::Listener;
 
@@ -68,23 +68,51 @@ impl Hub {
         shard.topics.remove(&key);
         drop(shard);
         self.listening.fetch_sub(1, Ordering::AcqRel);
-        // If another is inside the ear stays: it is taken down when it is called, or when this process is dead.
-        let _ = self.tidy(place, name, waiter);
-    }
-
-    /// Takes down an ear behind which nobody listens.
-    fn tidy(&self, place: Place, name: &str, waiter: Option<Owner>) -> Result<()> {
-        let process = self.id()?;
+        let Some(process) = self.known_id() else { return };
         let mut work = Some(|turn: &mut Turn<'_>| {
-            if !turn.topics.contains_key(&(place.hash, waiter)) {
+            if !turn.topics.contains_key(&key) {
                 turn.record.ears.retain(|ear| ear.process != process || ear.waiter != waiter);
             }
             Ok(())
         });
-        self.try_step(name, &|| Moment::from_nanos(0), &mut work).map(drop)
+        if !matches!(self.try_step(name, &no_time, &mut work), Ok(Some(_))) {
+            // Another is inside. An ear that stayed would count as somebody who waits, and nobody may ever call it.
+            self.leave_untidy(place.stripe);
+            if let Some(bell) = self.hung_bell() {
+                bell.nudge();
+            }
+        }
     }
 
-    /// A call from another process.
+    fn leave_untidy(&self, stripe: usize) {
+        self.left.fetch_or(1 << stripe, Ordering::AcqRel);
+    }
+
+    /// Whether there may be ears behind which nobody listens.
+    pub(super) fn is_untidy(&self) -> bool {
+        self.left.load(Ordering::Acquire) != 0
+    }
+
+    /// Takes down ears behind which nobody listens.
+    pub(super) fn tidy_up(&self) {
+        let left = self.left.swap(0, Ordering::AcqRel);
+        let Some(process) = self.known_id().filter(|_| left != 0) else { return };
+        for stripe in (0..STRIPES).filter(|stripe| left >> stripe & 1 == 1) {
+            let quiet = |name: &str, turn: &mut Turn<'_>| {
+                let (hash, topics) = (Place::of(name).hash, &*turn.topics);
+                let is_heard = |ear: &Ear| topics.contains_key(&(hash, ear.waiter));
+                turn.record.ears.retain(|ear| ear.process != process || is_heard(ear));
+            };
+            match self.try_change(stripe, quiet, process, &no_time) {
+                Ok(Some(_)) => {}
+                // A file that makes no sense will not make any later.
+                Err(other) if other.kind() != ErrorKind::Unavailable => {}
+                _ => self.leave_untidy(stripe),
+            }
+        }
+    }
+
+    /// A call from another process. One that nobody hears is for an ear that was left.
     pub(super) fn called(&self, call: Call) {
         let place = Place::from_hash(call.hash);
         let mut shard = self.shard(place.stripe);
@@ -95,17 +123,7 @@ impl Hub {
         drop(shard);
         match topic {
             Some(topic) => topic.wake(),
-            None => self.unheard(place, call.waiter),
-        }
-    }
-
-    /// Nobody listens any more, but an ear was left.
-    fn unheard(&self, place: Place, waiter: Option<Owner>) {
-        let Ok(Some(records)) = self.try_read(place.stripe) else { return };
-        for (name, _) in records {
-            if Place::of(&name).hash == place.hash {
-                let _ = self.tidy(place, &name, waiter);
-            }
+            None => self.leave_untidy(place.stripe),
         }
     }
 
@@ -144,6 +162,11 @@ impl Hub {
             missed.iter().for_each(|topic| topic.wake());
         }
     }
+}
+
+/// For steps in which it does not matter.
+fn no_time() -> Moment {
+    Moment::from_nanos(0)
 }
 
 /// How often an ear was called, and whether it had to be made: then it begins at `start`.

@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::owner::Owner;
 use crate::store::state::{Around, Wake, fenced};
 
+use super::PAUSE;
 use super::bell::{self, Call};
 use super::dir::{conflict, trouble};
 use super::hub::{Hub, Local, Shard};
@@ -21,6 +22,9 @@ use super::state::{self, Content, StateFile};
 /// How often a step that finds another inside tries again before it sleeps: a critical section lasts some microseconds, far less
 /// than the shortest sleep.
 const QUICK_TRIES: u32 = 64;
+
+/// How often one who cannot wait for long looks whether another is still inside.
+pub(super) const TRIES: u32 = 5;
 
 /// What a step has before it.
 pub(super) struct Turn<'a> {
@@ -128,7 +132,7 @@ impl Hub {
     pub(super) fn try_change(
         &self,
         stripe: usize,
-        mut change: impl FnMut(&mut Turn<'_>),
+        mut change: impl FnMut(&str, &mut Turn<'_>),
         process: Uuid,
         clock: &dyn Fn() -> Moment,
     ) -> Result<Option<bool>> {
@@ -147,7 +151,7 @@ impl Hub {
         let changed = page.changed(|name, record| {
             let (wakes, token) = (Vec::new(), token.into());
             let mut turn = Turn { record, now, wakes, token, hub: self, topics };
-            change(&mut turn);
+            change(name, &mut turn);
             let Turn { mut record, wakes, .. } = turn;
             calls.gather(Place::of(name).hash, &mut record, &wakes);
             record
@@ -178,11 +182,14 @@ impl Hub {
     }
 
     fn mentions(&self, stripe: usize, process: Uuid) -> Result<bool> {
-        match self.enter(stripe, false)? {
-            Entered::In(inside) => inside.mentions(process),
-            Entered::Nowhere => Ok(false),
-            Entered::Busy => Ok(true),
+        for _ in 0..TRIES {
+            match self.enter(stripe, false)? {
+                Entered::In(inside) => return inside.mentions(process),
+                Entered::Nowhere => return Ok(false),
+                Entered::Busy => std::thread::sleep(PAUSE),
+            }
         }
+        Ok(true)
     }
 
     /// Removes a state file that says nothing.
@@ -284,7 +291,7 @@ impl Calls {
         if self.0.is_empty() {
             return 0;
         }
-        let me = hub.me().as_ref().map(|me| me.life.id);
+        let me = hub.known_id();
         let (mut here, mut heard_by) = (Vec::new(), 0);
         for (_, call) in self.0.iter().filter(|(process, _)| Some(*process) == me) {
             if let Some(local) = inside.shard.topics.get_mut(&(call.hash, call.waiter)) {

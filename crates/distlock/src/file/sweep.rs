@@ -47,7 +47,7 @@ impl FileStore {
         let (mut whole, mut freed) = (true, false);
         for stripe in 0..STRIPES {
             let change =
-                || self.hub.try_change(stripe, |turn| forget(turn, process), process, &clock);
+                || self.hub.try_change(stripe, |_, turn| forget(turn, process), process, &clock);
             match self.until_in(self.patience(), change).await {
                 Ok(changed) => freed |= changed,
                 Err(cause) => {

@@ -19,8 +19,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The same where there are no pipes: a look costs some microseconds, and a person does not notice the delay.
 const LOOK_WITHOUT_PIPE: Duration = Duration::from_millis(20);
 
-/// How often one looks whether a process lives whose end cannot be waited for.
-const LOOK_FOR_LIFE: Duration = Duration::from_millis(250);
+/// How often one looks whether a process lives whose end cannot be waited for, and whether a state file that has to be tidied is free.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Default)]
 pub(super) struct Watch(Mutex<Watched>);
@@ -110,10 +110,10 @@ fn hear(hub: &Weak<Hub>, bell: Option<Arc<Bell>>) {
                 watched.ends.clear();
                 watched.others.clear();
             }
-            let wait = match (watched.others.is_empty(), now.is_listening()) {
-                (_, false) => None,
-                (true, _) => Some(look),
-                (false, _) => Some(LOOK_FOR_LIFE.min(look)),
+            let wait = match (watched.others.is_empty() && !now.is_untidy(), now.is_listening()) {
+                (true, false) => None,
+                (true, true) => Some(look),
+                (false, _) => Some(LOOK_AGAIN.min(look)),
             };
             let ends: Vec<_> = watched.ends.iter().map(|(id, end)| (*id, end.clone())).collect();
             (ends, wait)
@@ -134,6 +134,7 @@ fn hear(hub: &Weak<Hub>, bell: Option<Arc<Bell>>) {
                 hub.wake_all();
             }
         }
+        hub.tidy_up();
         look_for_dead(&hub);
         if hub.is_listening() && looked.elapsed() >= look {
             hub.look_for_missed_calls();

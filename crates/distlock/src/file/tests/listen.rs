@@ -104,6 +104,36 @@ async fn a_flood_of_calls_and_garbage_is_outlived() {
 }
 
 #[tokio::test]
+async fn an_ear_is_taken_down_once_whoever_is_inside_has_left() {
+    let temp = Temp::new();
+    let store = temp.store();
+    let waiting = Claim { what: What::Fair { patience: None }, ..claim("k") };
+    let leave_while_locked = async || {
+        let listener = store.listen(&waiting).await.unwrap();
+        let other = fs::File::open(temp.state_file("k")).unwrap();
+        rustix::fs::flock(&other, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        drop(listener);
+        drop(other);
+    };
+    leave_while_locked().await;
+    soon("it is gone", async {
+        while !ears(&store, "k").is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    // Nor does it stay if the store goes before that.
+    leave_while_locked().await;
+    drop(store);
+    soon("nothing is left", async {
+        while !temp.files().is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn an_ear_that_was_left_is_taken_down_when_it_is_called() {
     let temp = Temp::new();
     let store = temp.store();
