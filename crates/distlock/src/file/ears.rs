@@ -1,6 +1,7 @@
 //! Those who listen, in this process and in others.
 
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -9,7 +10,7 @@ use uuid::Uuid;
 use crate::env::Moment;
 use crate::error::{ErrorKind, Result};
 use crate::owner::Owner;
-use crate::store::Listener;
+use crate::store::{Listener, Topic};
 
 use super::bell::Call;
 use super::hub::{Hub, Local};
@@ -26,7 +27,7 @@ impl Hub {
         clock: &dyn Fn() -> Moment,
     ) -> Result<Option<Listener>> {
         let process = self.id()?;
-        let bell = self.bell()?;
+        self.bell()?;
         let key = (Place::of(name).hash, waiter);
         let joined = Cell::new(false);
         let mut work = Some(|turn: &mut Turn<'_>| {
@@ -36,7 +37,7 @@ impl Hub {
             let (heard, is_new) = ear_of(&mut turn.record, process, waiter, start);
             let local = turn.topics.entry(key).or_insert_with(|| {
                 self.listening.fetch_add(1, Ordering::AcqRel);
-                Local { topic: Arc::default(), listeners: 0, heard }
+                Local { topic: Arc::default(), listeners: 0, name: name.clone(), heard }
             });
             local.listeners += 1;
             joined.set(true);
@@ -51,7 +52,7 @@ impl Hub {
         if was_deaf {
             topic.wake();
         }
-        self.watch.start(self, bell);
+        self.watch.start(self);
         let subscription = Subscription { hub: self.clone(), name: name.clone(), waiter };
         Ok(Some(Listener::new(topic, subscription)))
     }
@@ -137,8 +138,11 @@ impl Hub {
         }
     }
 
-    /// Looks for calls that did not arrive.
+    /// Looks for calls that did not arrive, and for ears that somebody has cleared away.
     pub(super) fn look_for_missed_calls(&self) {
+        if self.hung_bell().is_some() {
+            let _ = self.bell(); // it may be gone, too
+        }
         let Ok(me) = self.id() else { return };
         for stripe in 0..STRIPES {
             if self.shard(stripe).topics.is_empty() {
@@ -146,21 +150,42 @@ impl Hub {
             }
             // If another is inside, the next look will do.
             let Ok(Some(records)) = self.try_read(stripe) else { continue };
-            let mut missed = Vec::new();
-            let mut shard = self.shard(stripe);
-            for (name, record) in records {
-                let hash = Place::of(&name).hash;
-                for ear in record.ears.iter().filter(|ear| ear.process == me) {
-                    let Some(local) = shard.topics.get_mut(&(hash, ear.waiter)) else { continue };
-                    if ear.calls > local.heard {
-                        local.heard = ear.calls;
+            let ears: HashMap<_, _> = records
+                .iter()
+                .map(|(name, record)| (Place::of(name).hash, &record.ears))
+                .flat_map(|(hash, ears)| ears.iter().map(move |ear| (hash, ear)))
+                .filter(|(_, ear)| ear.process == me)
+                .map(|(hash, ear)| ((hash, ear.waiter), ear.calls))
+                .collect();
+            let (mut missed, mut deaf) = (Vec::new(), Vec::new());
+            for (key, local) in &mut self.shard(stripe).topics {
+                match ears.get(key) {
+                    Some(calls) if *calls > local.heard => {
+                        local.heard = *calls;
                         missed.push(local.topic.clone());
                     }
+                    Some(_) => {}
+                    None => deaf.push((local.name.clone(), *key)),
                 }
             }
-            drop(shard);
+            missed.extend(deaf.iter().filter_map(|(name, key)| self.make_hear(name, *key, me)));
             missed.iter().for_each(|topic| topic.wake());
         }
+    }
+
+    /// Makes an ear for those who listen here already. They may have missed something.
+    fn make_hear(
+        &self,
+        name: &str,
+        key: (u128, Option<Owner>),
+        process: Uuid,
+    ) -> Option<Arc<Topic>> {
+        let mut work = Some(|turn: &mut Turn<'_>| {
+            let Some(local) = turn.topics.get(&key) else { return Ok(None) };
+            let (_, is_new) = ear_of(&mut turn.record, process, key.1, local.heard);
+            Ok(is_new.then(|| local.topic.clone()))
+        });
+        self.try_step(name, &no_time, &mut work).ok()??.0
     }
 }
 

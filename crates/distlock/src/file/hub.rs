@@ -55,6 +55,7 @@ pub(super) struct Shard {
 pub(super) struct Local {
     pub(super) topic: Arc<Topic>,
     pub(super) listeners: u32,
+    pub(super) name: Arc<str>,
     /// How many calls were heard.
     pub(super) heard: u64,
 }
@@ -96,7 +97,11 @@ impl Hub {
     /// By which others know this process.
     pub(super) fn id(&self) -> Result<Uuid> {
         let mut me = self.me();
-        if let Some(me) = &*me {
+        if let Some(me) = &mut *me {
+            // Without its file nobody would know when it is dead.
+            if !me.life.is_seen(&self.dir) {
+                me.life.show_again(&self.dir, self.boot)?;
+            }
             return Ok(me.life.id);
         }
         let life = Life::begin(&self.dir, self.boot)?;
@@ -115,6 +120,9 @@ impl Hub {
         let id = self.id()?;
         let mut me = self.me();
         let Some(me) = &mut *me else { return Ok(None) };
+        if let Some(lost) = me.bell.take_if(|bell| !bell.is_found(&self.dir, id)) {
+            lost.nudge(); // whoever hears has to take the new one
+        }
         if me.bell.is_none() {
             match Bell::hang(&self.dir, id) {
                 Ok(bell) => me.bell = Some(Arc::new(bell)),

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,7 @@ use uuid::Uuid;
 use crate::error::{Error, ErrorKind, Result};
 
 use super::bell;
-use super::dir::{Dir, trouble};
+use super::dir::{Dir, Identity, trouble};
 
 /// What the names of these files begin with.
 const PREFIX: &str = "life-";
@@ -34,6 +35,7 @@ const BELIEVED: Duration = Duration::from_millis(50);
 pub(super) struct Life {
     pub(super) id: Uuid,
     _locked: fs::File,
+    identity: Identity,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,17 +54,34 @@ impl Life {
     pub(super) fn begin(dir: &Dir, boot: Uuid) -> Result<Life> {
         loop {
             let id = Uuid::new_v4();
-            let path = dir.file(&file_name(id));
-            let failed = |cause| trouble("cannot write", &path, cause);
-            let file = fs::File::from(dir.create(&path, OFlags::RDWR).map_err(failed)?);
-            let born = be_born(&file, boot);
-            if !matches!(born, Ok(true)) {
-                let _ = fs::remove_file(&path);
-            }
-            if born.map_err(|(what, cause)| trouble(what, &path, cause))? {
-                return Ok(Life { id, _locked: file });
+            if let Some((file, identity)) = be_born(dir, &dir.file(&file_name(id)), boot)? {
+                return Ok(Life { id, _locked: file, identity });
             }
         }
+    }
+
+    /// Whether others see it, as far as that can be told.
+    pub(super) fn is_seen(&self, dir: &Dir) -> bool {
+        !matches!(self.identity.stat_at(&dir.file(&file_name(self.id))), Ok(None))
+    }
+
+    /// Somebody has cleared up too much: makes it seen again.
+    pub(super) fn show_again(&mut self, dir: &Dir, boot: Uuid) -> Result<()> {
+        let path = dir.file(&file_name(self.id));
+        // Under another name until it is locked: nobody may take one who lives, and holds something, for dead.
+        let fresh = path.with_extension("new");
+        let _ = fs::remove_file(&fresh);
+        let Some((file, identity)) = be_born(dir, &fresh, boot)? else { return Ok(()) };
+        fs::rename(&fresh, &path).map_err(|cause| {
+            let _ = fs::remove_file(&fresh);
+            trouble("cannot write", &path, cause)
+        })?;
+        (self._locked, self.identity) = (file, identity);
+        tracing::warn!(
+            target: "distlock", path = %path.display(),
+            "the file by which others know that this process lives was removed: it is there again"
+        );
+        Ok(())
     }
 
     /// Ends it before the process does: nothing of it is left in the directory.
@@ -71,19 +90,31 @@ impl Life {
     }
 }
 
-/// Locks the file of a process and writes to it who that is. `false` if somebody who clears up has taken it for a dead one's:
-/// until it is locked it looks like that.
-fn be_born(mut file: &fs::File, boot: Uuid) -> Result<bool, (&'static str, io::Error)> {
-    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+/// Makes the file of this process, locks it and writes to it who that is. `None` if somebody who clears up has taken it for a
+/// dead one's: until it is locked it looks like that.
+fn be_born(dir: &Dir, path: &Path, boot: Uuid) -> Result<Option<(fs::File, Identity)>> {
+    let failed = |what, cause: io::Error| {
+        let _ = fs::remove_file(path);
+        trouble(what, path, cause)
+    };
+    let file =
+        dir.create(path, OFlags::RDWR).map_err(|cause| trouble("cannot write", path, cause))?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
-        Err(Errno::AGAIN | Errno::INTR) => return Ok(false),
-        Err(cause) => return Err(("cannot lock", cause.into())),
+        Err(Errno::AGAIN | Errno::INTR) => {
+            let _ = fs::remove_file(path);
+            return Ok(None);
+        }
+        Err(cause) => return Err(failed("cannot lock", cause.into())),
     }
-    if rustix::fs::fstat(file).map_err(|cause| ("cannot read", cause.into()))?.st_nlink == 0 {
-        return Ok(false);
+    let stat = rustix::fs::fstat(&file).map_err(|cause| failed("cannot read", cause.into()))?;
+    if stat.st_nlink == 0 {
+        return Ok(None);
     }
+    let mut file = fs::File::from(file);
     let text = Process::own(boot).text();
-    file.write_all(text.as_bytes()).map(|()| true).map_err(|cause| ("cannot write", cause))
+    file.write_all(text.as_bytes()).map_err(|cause| failed("cannot write", cause))?;
+    Ok(Some((file, Identity(stat))))
 }
 
 /// Everybody who has a file in the directory.

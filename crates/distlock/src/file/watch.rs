@@ -41,7 +41,8 @@ impl Watch {
     }
 
     /// Somebody listens: there has to be a thread that hears.
-    pub(super) fn start(&self, hub: &Arc<Hub>, bell: Option<Arc<Bell>>) {
+    pub(super) fn start(&self, hub: &Arc<Hub>) {
+        let bell = hub.hung_bell();
         let mut watched = self.lock();
         if watched.running {
             if let Some(bell) = bell {
@@ -51,7 +52,7 @@ impl Watch {
         }
         let weak = Arc::downgrade(hub);
         let thread = std::thread::Builder::new().name("distlock-file".to_owned());
-        match thread.spawn(move || hear(&weak, bell)) {
+        match thread.spawn(move || hear(&weak)) {
             Ok(_) => watched.running = true,
             // The engine comes again by itself, if not as soon.
             Err(cause) => {
@@ -99,11 +100,12 @@ impl Watch {
 }
 
 /// Hears until there is no hub.
-fn hear(hub: &Weak<Hub>, bell: Option<Arc<Bell>>) {
+fn hear(hub: &Weak<Hub>) {
     let mut looked = Instant::now();
-    let look = if bell.is_some() { LOOK } else { LOOK_WITHOUT_PIPE };
     loop {
         let Some(now) = hub.upgrade() else { return };
+        let bell = now.hung_bell();
+        let look = if bell.is_some() { LOOK } else { LOOK_WITHOUT_PIPE };
         let (ends, wait) = {
             let mut watched = now.watch.lock();
             if !now.is_listening() {
@@ -169,7 +171,7 @@ struct Woken {
 fn sleep(bell: Option<&Bell>, ends: &[(Uuid, Arc<OwnedFd>)], wait: Option<Duration>) -> Woken {
     let mut fds: Vec<PollFd<'_>> =
         ends.iter().map(|(_, end)| PollFd::from_borrowed_fd(end.as_fd(), PollFlags::IN)).collect();
-    fds.extend(bell.map(|bell| PollFd::from_borrowed_fd(bell.0.as_fd(), PollFlags::IN)));
+    fds.extend(bell.map(|bell| PollFd::from_borrowed_fd(bell.pipe.as_fd(), PollFlags::IN)));
     let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
     if rustix::event::poll(&mut fds, wait.as_ref()).is_err() {
         // A signal, or memory is short: not a reason to go round in circles.

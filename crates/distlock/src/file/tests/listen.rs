@@ -212,3 +212,21 @@ async fn a_late_call_for_an_earlier_ear_hides_no_later_one() {
     let first = calls().await;
     assert!(calls().await > first);
 }
+
+#[tokio::test]
+async fn whoever_listens_is_called_in_a_directory_that_was_made_anew() {
+    let temp = Temp::new();
+    let dir = temp.0.join("locks");
+    let store = FileStore::open(&dir, Arc::new(System)).unwrap();
+    let a = claim("k");
+    let mut listener = store.listen(&a).await.unwrap();
+    fs::remove_dir_all(&dir).unwrap();
+    fs::create_dir(&dir).unwrap();
+    soon("it looks again by itself", listener.heard()).await;
+    // From here on by its pipe: as another process would.
+    let ear = ears(&store, "k").remove(0);
+    let call =
+        super::super::bell::Call { hash: Place::of("k").hash, waiter: None, calls: ear.calls + 1 };
+    assert!(super::super::bell::ring(&store.hub.dir, ear.process, &call));
+    soon("it is called", listener.heard()).await;
+}

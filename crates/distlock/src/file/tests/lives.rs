@@ -207,3 +207,24 @@ async fn what_holders_say_goes_with_them() {
     let seen = store.inspect(What::Exclusive, "k").await.unwrap();
     assert_eq!(seen.holders[0].info, None);
 }
+
+#[tokio::test]
+async fn a_process_whose_file_was_removed_is_seen_again() {
+    let temp = Temp::new();
+    let store = temp.store();
+    let id = store.hub.id().unwrap();
+    let path = temp.0.join(format!("life-{}", id.simple()));
+    let before = fs::read(&path).unwrap();
+    store.acquire(&claim("k")).await.unwrap();
+    for _ in 0..2 {
+        fs::remove_file(&path).unwrap();
+        assert_eq!(state(&temp, id), State::Unknown);
+        store.acquire(&claim("l")).await.unwrap();
+        assert_eq!(state(&temp, id), State::Alive);
+        assert_eq!(fs::read(&path).unwrap(), before);
+        let file = fs::File::open(&path).unwrap();
+        let lock = rustix::fs::flock(file.as_fd(), FlockOperation::NonBlockingLockShared);
+        assert!(lock.is_err(), "its lock is what others see from afar");
+    }
+    assert_eq!(temp.files().iter().filter(|file| file.starts_with("life-")).count(), 1);
+}
