@@ -79,8 +79,10 @@ impl Hub {
         if !matches!(self.try_step(name, &no_time, &mut work), Ok(Some(_))) {
             // Another is inside. An ear that stayed would count as somebody who waits, and nobody may ever call it.
             self.leave_untidy(place.stripe);
-            if let Some(bell) = self.hung_bell() {
-                bell.nudge();
+            if !self.is_listening()
+                && let Some(bell) = self.hung_bell()
+            {
+                bell.nudge(); // it may be asleep for good
             }
         }
     }

@@ -101,7 +101,7 @@ impl Watch {
 
 /// Hears until there is no hub.
 fn hear(hub: &Weak<Hub>) {
-    let mut looked = Instant::now();
+    let (mut looked, mut tidied) = (Instant::now(), Instant::now());
     loop {
         let Some(now) = hub.upgrade() else { return };
         let bell = now.hung_bell();
@@ -136,7 +136,11 @@ fn hear(hub: &Weak<Hub>) {
                 hub.wake_all();
             }
         }
-        hub.tidy_up();
+        // Not at once: whoever was inside may still be, and somebody may listen again.
+        if tidied.elapsed() >= LOOK_AGAIN {
+            hub.tidy_up();
+            tidied = Instant::now();
+        }
         look_for_dead(&hub);
         if hub.is_listening() && looked.elapsed() >= look {
             hub.look_for_missed_calls();
