@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::owner::Owner;
 
 use super::code::Coded;
-use super::dir::{Dir, Identity};
+use super::dir::{Dir, Named};
 
 /// How long a call is, with room to spare. Far below what a pipe takes in one piece.
 const LENGTH: usize = 64;
@@ -73,7 +73,7 @@ pub(super) fn remove(dir: &Dir, process: Uuid) {
 #[derive(Debug)]
 pub(super) struct Bell {
     pub(super) pipe: OwnedFd,
-    identity: Identity,
+    pub(super) named: Named,
 }
 
 /// What was in the pipe.
@@ -86,14 +86,10 @@ pub(super) struct Heard {
 
 impl Bell {
     pub(super) fn hang(dir: &Dir, process: Uuid) -> Result<Bell, Errno> {
-        let pipe = dir.create_pipe(&dir.file(&file_name(process)))?;
-        let identity = Identity(rustix::fs::fstat(&pipe)?);
-        Ok(Bell { pipe, identity })
-    }
-
-    /// Whether others find it, as far as that can be told.
-    pub(super) fn is_found(&self, dir: &Dir, process: Uuid) -> bool {
-        !matches!(self.identity.stat_at(&dir.file(&file_name(process))), Ok(None))
+        let path = dir.file(&file_name(process));
+        let pipe = dir.create_pipe(&path)?;
+        let opened = rustix::fs::fstat(&pipe)?;
+        Ok(Bell { pipe, named: Named { path, opened } })
     }
 
     /// Makes whoever waits for it look up.

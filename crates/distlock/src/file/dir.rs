@@ -127,21 +127,29 @@ impl Dir {
     }
 }
 
-/// Which file one is, whatever its name.
+/// A file that is open, and the name by which others find it.
 #[derive(Debug)]
-pub(super) struct Identity(pub(super) Stat);
+pub(super) struct Named {
+    pub(super) path: PathBuf,
+    pub(super) opened: Stat,
+}
 
-impl Identity {
-    /// What stands at `path`, if it is this file.
-    pub(super) fn stat_at(&self, path: &Path) -> Result<Option<Stat>, Errno> {
-        match rustix::fs::lstat(path) {
+impl Named {
+    /// How it is now; `None` if it does not have that name any more.
+    pub(super) fn stat(&self) -> Result<Option<Stat>, Errno> {
+        match rustix::fs::lstat(&self.path) {
             Ok(stat) => {
-                let same = (stat.st_dev, stat.st_ino) == (self.0.st_dev, self.0.st_ino);
+                let same = (stat.st_dev, stat.st_ino) == (self.opened.st_dev, self.opened.st_ino);
                 Ok(same.then_some(stat))
             }
             Err(Errno::NOENT) => Ok(None),
             Err(cause) => Err(cause),
         }
+    }
+
+    /// Whether others find it, as far as that can be told.
+    pub(super) fn is_found(&self) -> bool {
+        !matches!(self.stat(), Ok(None))
     }
 }
 

@@ -99,7 +99,7 @@ impl Hub {
         let mut me = self.me();
         if let Some(me) = &mut *me {
             // Without its file nobody would know when it is dead.
-            if !me.life.is_seen(&self.dir) {
+            if !me.life.named.is_found() {
                 me.life.show_again(&self.dir, self.boot)?;
             }
             return Ok(me.life.id);
@@ -120,7 +120,7 @@ impl Hub {
         let id = self.id()?;
         let mut me = self.me();
         let Some(me) = &mut *me else { return Ok(None) };
-        if let Some(lost) = me.bell.take_if(|bell| !bell.is_found(&self.dir, id)) {
+        if let Some(lost) = me.bell.take_if(|bell| !bell.named.is_found()) {
             lost.nudge(); // whoever hears has to take the new one
         }
         if me.bell.is_none() {
@@ -171,7 +171,7 @@ impl Drop for Hub {
             // Locked until the process ends.
             std::mem::forget(life);
         } else {
-            life.end(&self.dir);
+            life.end();
         }
     }
 }

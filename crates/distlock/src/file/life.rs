@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
 use uuid::Uuid;
@@ -19,7 +19,7 @@ use uuid::Uuid;
 use crate::error::{Error, ErrorKind, Result};
 
 use super::bell;
-use super::dir::{Dir, Identity, trouble};
+use super::dir::{Dir, Named, trouble};
 
 /// What the names of these files begin with.
 const PREFIX: &str = "life-";
@@ -35,7 +35,7 @@ const BELIEVED: Duration = Duration::from_millis(50);
 pub(super) struct Life {
     pub(super) id: Uuid,
     _locked: fs::File,
-    identity: Identity,
+    pub(super) named: Named,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,45 +54,41 @@ impl Life {
     pub(super) fn begin(dir: &Dir, boot: Uuid) -> Result<Life> {
         loop {
             let id = Uuid::new_v4();
-            if let Some((file, identity)) = be_born(dir, &dir.file(&file_name(id)), boot)? {
-                return Ok(Life { id, _locked: file, identity });
+            let path = dir.file(&file_name(id));
+            if let Some((locked, opened)) = be_born(dir, &path, boot)? {
+                return Ok(Life { id, _locked: locked, named: Named { path, opened } });
             }
         }
     }
 
-    /// Whether others see it, as far as that can be told.
-    pub(super) fn is_seen(&self, dir: &Dir) -> bool {
-        !matches!(self.identity.stat_at(&dir.file(&file_name(self.id))), Ok(None))
-    }
-
     /// Somebody has cleared up too much: makes it seen again.
     pub(super) fn show_again(&mut self, dir: &Dir, boot: Uuid) -> Result<()> {
-        let path = dir.file(&file_name(self.id));
+        let path = &self.named.path;
         // Under another name until it is locked: nobody may take one who lives, and holds something, for dead.
         let fresh = path.with_extension("new");
         let _ = fs::remove_file(&fresh);
-        let Some((file, identity)) = be_born(dir, &fresh, boot)? else { return Ok(()) };
-        fs::rename(&fresh, &path).map_err(|cause| {
+        let Some((locked, opened)) = be_born(dir, &fresh, boot)? else { return Ok(()) };
+        fs::rename(&fresh, path).map_err(|cause| {
             let _ = fs::remove_file(&fresh);
-            trouble("cannot write", &path, cause)
+            trouble("cannot write", path, cause)
         })?;
-        (self._locked, self.identity) = (file, identity);
+        (self._locked, self.named.opened) = (locked, opened);
         tracing::warn!(
-            target: "distlock", path = %path.display(),
+            target: "distlock", path = %self.named.path.display(),
             "the file by which others know that this process lives was removed: it is there again"
         );
         Ok(())
     }
 
     /// Ends it before the process does: nothing of it is left in the directory.
-    pub(super) fn end(self, dir: &Dir) {
-        let _ = fs::remove_file(dir.file(&file_name(self.id)));
+    pub(super) fn end(self) {
+        let _ = fs::remove_file(&self.named.path);
     }
 }
 
 /// Makes the file of this process, locks it and writes to it who that is. `None` if somebody who clears up has taken it for a
 /// dead one's: until it is locked it looks like that.
-fn be_born(dir: &Dir, path: &Path, boot: Uuid) -> Result<Option<(fs::File, Identity)>> {
+fn be_born(dir: &Dir, path: &Path, boot: Uuid) -> Result<Option<(fs::File, Stat)>> {
     let failed = |what, cause: io::Error| {
         let _ = fs::remove_file(path);
         trouble(what, path, cause)
@@ -114,7 +110,7 @@ fn be_born(dir: &Dir, path: &Path, boot: Uuid) -> Result<Option<(fs::File, Ident
     let mut file = fs::File::from(file);
     let text = Process::own(boot).text();
     file.write_all(text.as_bytes()).map_err(|cause| failed("cannot write", cause))?;
-    Ok(Some((file, Identity(stat))))
+    Ok(Some((file, stat)))
 }
 
 /// Everybody who has a file in the directory.

@@ -23,7 +23,7 @@ use uuid::Uuid;
 use crate::env::{Env, Moment, System};
 use crate::error::Result;
 
-use super::dir::{Dir, Identity, conflict, trouble};
+use super::dir::{Dir, Named, conflict, trouble};
 use super::header::{HEADER, Header, OTHER_VERSION, Room, sum};
 use super::record::{Page, Wrong};
 
@@ -37,7 +37,7 @@ pub(super) const PREFIX: &str = "locks-";
 #[derive(Debug)]
 pub(super) struct StateFile {
     file: File,
-    identity: Identity,
+    pub(super) named: Named,
 }
 
 /// What a state file says.
@@ -82,7 +82,7 @@ impl StateFile {
             if stat.st_size == 0 && stat.st_nlink == 1 {
                 dir.share(&file);
             }
-            return Ok(Some(StateFile { file: file.into(), identity: Identity(stat) }));
+            return Ok(Some(StateFile { file: file.into(), named: Named { path, opened: stat } }));
         }
     }
 
@@ -102,13 +102,9 @@ impl StateFile {
         }
     }
 
-    /// `None` if the file does not have this name any more, so that others have, and lock, another one.
-    pub(super) fn stat(&self, path: &Path) -> Result<Option<Stat>, Errno> {
-        self.identity.stat_at(path)
-    }
-
     /// What it says. Locked.
-    pub(super) fn read(&self, dir: &Dir, path: &Path, stat: &Stat, boot: Uuid) -> Result<Content> {
+    pub(super) fn read(&self, dir: &Dir, stat: &Stat, boot: Uuid) -> Result<Content> {
+        let path = &self.named.path;
         let failed = |cause| trouble("cannot read", path, cause);
         let size = stat.st_size.unsigned_abs();
         if size > LARGEST {
@@ -123,7 +119,7 @@ impl StateFile {
             // Under another name it may be anything, and somebody needs it.
             Err(why) => {
                 let torn = stat.st_nlink == 1 && written_before_boot(stat);
-                return self.broken(dir, path, why, torn);
+                return self.broken(dir, why, torn);
             }
         };
         let Some(header) = header else { return Ok(Content::blank()) };
@@ -139,7 +135,7 @@ impl StateFile {
             }
         };
         if page.len() != len || sum(&page) != header.sum {
-            return self.broken(dir, path, "it is damaged", header.boot != boot);
+            return self.broken(dir, "it is damaged", header.boot != boot);
         }
         let mut content = Content { page, generation: header.generation, room: header.room };
         if header.boot != boot {
@@ -150,7 +146,8 @@ impl StateFile {
     }
 
     /// Something is wrong with it. A power cut may do that; then what it held ended with that boot, and it begins anew.
-    fn broken(&self, dir: &Dir, path: &Path, why: Wrong, earlier_boot: bool) -> Result<Content> {
+    fn broken(&self, dir: &Dir, why: Wrong, earlier_boot: bool) -> Result<Content> {
+        let path = &self.named.path;
         if !earlier_boot {
             return Err(conflict(path, why));
         }
@@ -173,14 +170,8 @@ impl StateFile {
     }
 
     /// Replaces what it says in one step. Locked. A failure has changed nothing, unless it is one of the disk.
-    pub(super) fn write(
-        &self,
-        path: &Path,
-        content: &Content,
-        page: &[u8],
-        boot: Uuid,
-    ) -> Result<()> {
-        let failed = |cause| trouble("cannot write", path, cause);
+    pub(super) fn write(&self, content: &Content, page: &[u8], boot: Uuid) -> Result<()> {
+        let failed = |cause| trouble("cannot write", &self.named.path, cause);
         let room = content.room.for_page(page.len());
         let header = Header {
             room,
@@ -210,8 +201,8 @@ impl StateFile {
     }
 
     /// Takes its name away. Locked, and blank.
-    pub(super) fn remove(&self, path: &Path) {
-        let _ = fs::remove_file(path);
+    pub(super) fn remove(&self) {
+        let _ = fs::remove_file(&self.named.path);
     }
 }
 

@@ -60,8 +60,6 @@ impl Hub {
             return Err(Error::new(ErrorKind::Unsupported, text));
         }
         let mut shard = self.shard(stripe);
-        let path = state::path(&self.dir, stripe);
-        let failed = |cause: rustix::io::Errno| trouble("cannot lock", &path, cause);
         for _ in 0..QUICK_TRIES {
             let file = match shard.file.take() {
                 Some(file) => file,
@@ -70,14 +68,15 @@ impl Hub {
                     None => return Ok(Entered::Nowhere),
                 },
             };
+            let failed = |cause| trouble("cannot lock", &file.named.path, cause);
             if !file.try_lock().map_err(failed)? {
                 shard.file = Some(file);
                 std::thread::yield_now();
                 continue;
             }
             // A file that has another name, or none, guards nothing: others have another one.
-            let Some(stat) = file.stat(&path).map_err(failed)? else { continue };
-            let read = file.read(&self.dir, &path, &stat, self.boot).inspect_err(|_| file.unlock());
+            let Some(stat) = file.named.stat().map_err(failed)? else { continue };
+            let read = file.read(&self.dir, &stat, self.boot).inspect_err(|_| file.unlock());
             shard.file = Some(file);
             return Ok(Entered::In(Inside { hub: self, stripe, shard, content: read? }));
         }
@@ -198,7 +197,7 @@ impl Hub {
             && is_blank(&inside.content.page)
             && let Some(file) = inside.shard.file.take()
         {
-            file.remove(&state::path(&self.dir, stripe));
+            file.remove();
             file.unlock();
         }
     }
@@ -223,9 +222,8 @@ impl Inside<'_> {
     }
 
     fn commit(&mut self, page: &[u8]) -> Result<()> {
-        let path = state::path(&self.hub.dir, self.stripe);
         let Some(file) = &self.shard.file else { return Ok(()) };
-        file.write(&path, &self.content, page, self.hub.boot)
+        file.write(&self.content, page, self.hub.boot)
     }
 }
 
