@@ -28,8 +28,9 @@ async fn a_directory_that_was_moved_away_guards_nothing() {
     assert_eq!(store.acquire(&a).await.unwrap(), ACQUIRED);
     fs::rename(&dir, temp.0.join("old")).unwrap();
     fs::create_dir(&dir).unwrap();
+    // As another process makes it.
+    fs::write(dir.join(temp.state_file("k").file_name().unwrap()), "").unwrap();
     assert!(!renewed(&store, &a).await, "others lock another file");
-    // What another process puts there now counts.
     let b = claim("k");
     assert_eq!(store.acquire(&b).await.unwrap(), ACQUIRED);
     assert!(is_busy(&store.acquire(&claim("k")).await.unwrap()));
