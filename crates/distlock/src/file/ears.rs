@@ -78,8 +78,7 @@ impl Hub {
         });
         if !matches!(self.try_step(name, &no_time, &mut work), Ok(Some(_))) {
             // Another is inside. An ear that stayed would count as somebody who waits, and nobody may ever call it.
-            self.leave_untidy(place.stripe);
-            if !self.is_listening()
+            if self.leave_untidy(place.stripe)
                 && let Some(bell) = self.hung_bell()
             {
                 bell.nudge(); // it may be asleep for good
@@ -87,8 +86,9 @@ impl Hub {
         }
     }
 
-    fn leave_untidy(&self, stripe: usize) {
-        self.left.fetch_or(1 << stripe, Ordering::AcqRel);
+    /// Whether all was tidy before.
+    fn leave_untidy(&self, stripe: usize) -> bool {
+        self.left.fetch_or(1 << stripe, Ordering::AcqRel) == 0
     }
 
     /// Whether there may be ears behind which nobody listens.
@@ -110,7 +110,7 @@ impl Hub {
                 Ok(Some(_)) => {}
                 // A file that makes no sense will not make any later.
                 Err(other) if other.kind() != ErrorKind::Unavailable => {}
-                _ => self.leave_untidy(stripe),
+                _ => drop(self.leave_untidy(stripe)),
             }
         }
     }
@@ -126,7 +126,7 @@ impl Hub {
         drop(shard);
         match topic {
             Some(topic) => topic.wake(),
-            None => self.leave_untidy(place.stripe),
+            None => drop(self.leave_untidy(place.stripe)),
         }
     }
 
