@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::owner::Owner;
 
 use super::code::Coded;
-use super::dir::Dir;
+use super::dir::{Dir, Named};
 
 /// How long a call is, with room to spare. Far below what a pipe takes in one piece.
 const LENGTH: usize = 64;
@@ -71,7 +71,10 @@ pub(super) fn remove(dir: &Dir, process: Uuid) {
 
 /// This process's pipe.
 #[derive(Debug)]
-pub(super) struct Bell(pub(super) OwnedFd);
+pub(super) struct Bell {
+    pub(super) pipe: OwnedFd,
+    pub(super) named: Named,
+}
 
 /// What was in the pipe.
 #[derive(Debug, Default)]
@@ -83,19 +86,22 @@ pub(super) struct Heard {
 
 impl Bell {
     pub(super) fn hang(dir: &Dir, process: Uuid) -> Result<Bell, Errno> {
-        dir.create_pipe(&dir.file(&file_name(process))).map(Bell)
+        let path = dir.file(&file_name(process));
+        let pipe = dir.create_pipe(&path)?;
+        let opened = rustix::fs::fstat(&pipe)?;
+        Ok(Bell { pipe, named: Named { path, opened } })
     }
 
     /// Makes whoever waits for it look up.
     pub(super) fn nudge(&self) {
-        let _ = rustix::io::write(&self.0, &[0xff; LENGTH]);
+        let _ = rustix::io::write(&self.pipe, &[0xff; LENGTH]);
     }
 
     /// Everything that was called since the last time.
     pub(super) fn heard(&self) -> Heard {
         let (mut heard, mut total) = (Heard::default(), 0);
         let mut buffer = [0; 64 * LENGTH];
-        while let Ok(read @ 1..) = rustix::io::read(&self.0, &mut buffer) {
+        while let Ok(read @ 1..) = rustix::io::read(&self.pipe, &mut buffer) {
             total += read;
             heard.calls.extend(buffer[..read].chunks(LENGTH).filter_map(Call::read));
             if total >= FULL {

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, CWD, Gid, Mode, OFlags};
+use rustix::fs::{Access, CWD, Gid, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use crate::doctor::{Finding, Level};
@@ -59,11 +59,18 @@ impl Dir {
         if let Err(network) = refuse_network(&self.path) {
             return fault(network.to_string());
         }
-        // A new lock is a new file.
+        // The first lock of a state file makes that, and the first one of a process a file for the process.
         if let Ok(space) = rustix::fs::statvfs(&self.path)
             && (space.f_bavail == 0 || (space.f_files > 0 && space.f_favail == 0))
         {
             return fault("there is no space left for new files".to_owned());
+        }
+        if system(&self.path) == Some(FUSE) {
+            let says = "it is on a FUSE file system, which may be shared with other machines";
+            let finding = Finding::new(Level::Warning, SUBJECT, place, says).means(
+                "If it is, a process of each machine can hold the same lock: file: locks hold on one machine only.",
+            );
+            return vec![finding.change("Name a directory on a local disk, or use redis://.")];
         }
         let says = "it is local and can be written to; locks are for the processes of this machine";
         vec![Finding::new(Level::Ok, SUBJECT, place, says)]
@@ -73,7 +80,7 @@ impl Dir {
         self.path.join(name)
     }
 
-    /// Creates a file that was not there, with the directory's permissions: whoever may use the directory may use its locks.
+    /// Creates a file that was not there: whoever may write to the directory may use its locks.
     pub(super) fn create(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?;
@@ -86,17 +93,23 @@ impl Dir {
         rustix::fs::mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR)?;
         // For reading and writing: there always is a writer, so that it never ends.
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let pipe = rustix::fs::open(path, flags, Mode::empty())?;
+        let pipe = rustix::fs::open(path, flags, Mode::empty()).inspect_err(|_| {
+            let _ = fs::remove_file(path);
+        })?;
         self.share(&pipe);
         Ok(pipe)
     }
 
     /// As far as we may: whoever cannot be given access is told by its own errors.
-    fn share(&self, file: &OwnedFd) {
+    pub(super) fn share(&self, file: &OwnedFd) {
         let Ok(dir) = rustix::fs::stat(&self.path) else { return };
-        if dir.st_mode & 0o077 != 0 {
+        // Whoever may only read gets nothing: that is enough to lock a file, and to keep everybody out.
+        let shared = [(0o020, 0o060), (0o002, 0o006)];
+        let shared = shared.iter().filter(|(writes, _)| dir.st_mode & writes != 0);
+        let mode = shared.fold(0o600, |mode, (_, gets)| mode | gets);
+        if mode != 0o600 {
             let _ = rustix::fs::fchown(file, None, Some(Gid::from_raw(dir.st_gid)));
-            let _ = rustix::fs::fchmod(file, Mode::from_raw_mode(dir.st_mode & 0o666));
+            let _ = rustix::fs::fchmod(file, Mode::from_raw_mode(mode));
         }
     }
 
@@ -111,6 +124,32 @@ impl Dir {
         }
         names.sort_unstable();
         Ok(names)
+    }
+}
+
+/// A file that is open, and the name by which others find it.
+#[derive(Debug)]
+pub(super) struct Named {
+    pub(super) path: PathBuf,
+    pub(super) opened: Stat,
+}
+
+impl Named {
+    /// How it is now; `None` if it does not have that name any more.
+    pub(super) fn stat(&self) -> Result<Option<Stat>, Errno> {
+        match rustix::fs::lstat(&self.path) {
+            Ok(stat) => {
+                let same = (stat.st_dev, stat.st_ino) == (self.opened.st_dev, self.opened.st_ino);
+                Ok(same.then_some(stat))
+            }
+            Err(Errno::NOENT) => Ok(None),
+            Err(cause) => Err(cause),
+        }
+    }
+
+    /// Whether others find it, as far as that can be told.
+    pub(super) fn is_found(&self) -> bool {
+        !matches!(self.stat(), Ok(None))
     }
 }
 
@@ -147,14 +186,10 @@ pub(super) fn trouble(what: &str, path: &Path, cause: impl Into<io::Error>) -> E
 
 /// An expiry counts from one machine's boot: on another machine it would look like one of an earlier boot, and both
 /// would hold the lock.
-#[cfg(any(target_os = "linux", target_os = "android"))]
 fn refuse_network(path: &Path) -> Result<()> {
-    // By the magic number that `statfs` gives.
-    const NETWORK: [(u32, &str); 4] =
-        [(0x6969, "NFS"), (0xff53_4d42, "CIFS"), (0xfe53_4d42, "SMB"), (0x00c3_6400, "Ceph")];
-    let Ok(stat) = rustix::fs::statfs(path) else { return Ok(()) };
-    let magic = stat.f_type as u32;
-    let Some((_, system)) = NETWORK.iter().find(|(known, _)| *known == magic) else {
+    let Some((_, system)) =
+        system(path).and_then(|magic| NETWORK.iter().find(|(known, _)| *known == magic))
+    else {
         return Ok(());
     };
     let message = format!(
@@ -164,7 +199,34 @@ fn refuse_network(path: &Path) -> Result<()> {
     Err(Error::new(ErrorKind::Config, message))
 }
 
+/// File systems that several machines share, by the magic number that `statfs` gives.
+const NETWORK: [(u32, &str); 15] = [
+    (0x6969, "NFS"),
+    (0x517b, "SMB"),
+    (0xff53_4d42, "CIFS"),
+    (0xfe53_4d42, "SMB"),
+    (0x00c3_6400, "Ceph"),
+    (0x0bd0_0bd0, "Lustre"),
+    (0x4750_4653, "GPFS"),
+    (0x1983_0326, "BeeGFS"),
+    (0x2003_0528, "OrangeFS"),
+    (0x0116_1970, "GFS2"),
+    (0x7461_636f, "OCFS2"),
+    (0x5346_414f, "AFS"),
+    (0x6b41_4653, "AFS"),
+    (0x7375_7245, "Coda"),
+    (0x0102_1997, "9p"),
+];
+
+/// A program's file system: what is behind it cannot be seen.
+const FUSE: u32 = 0x6573_5546;
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn system(path: &Path) -> Option<u32> {
+    rustix::fs::statfs(path).ok().map(|stat| stat.f_type as u32)
+}
+
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn refuse_network(_: &Path) -> Result<()> {
-    Ok(())
+fn system(_: &Path) -> Option<u32> {
+    None
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use uuid::Uuid;
@@ -11,11 +11,13 @@ use crate::error::Result;
 use crate::owner::Owner;
 use crate::store::Topic;
 
+use super::PAUSE;
 use super::bell::{self, Bell};
 use super::dir::Dir;
 use super::life::{self, Life, Lives};
 use super::name::STRIPES;
 use super::state::StateFile;
+use super::step::TRIES;
 use super::watch::Watch;
 
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub(super) struct Hub {
     pub(super) lives: Lives,
     /// How many topics there are.
     pub(super) listening: AtomicUsize,
+    /// In which state files, a bit each, there may be ears behind which nobody listens.
+    pub(super) left: AtomicU64,
     pub(super) watch: Watch,
 }
 
@@ -51,6 +55,7 @@ pub(super) struct Shard {
 pub(super) struct Local {
     pub(super) topic: Arc<Topic>,
     pub(super) listeners: u32,
+    pub(super) name: Arc<str>,
     /// How many calls were heard.
     pub(super) heard: u64,
 }
@@ -78,6 +83,7 @@ impl Hub {
             me: Mutex::default(),
             lives: Lives::new(boot),
             listening: AtomicUsize::new(0),
+            left: AtomicU64::new(0),
             watch: Watch::default(),
         });
         hubs.insert(known, Arc::downgrade(&hub));
@@ -91,7 +97,11 @@ impl Hub {
     /// By which others know this process.
     pub(super) fn id(&self) -> Result<Uuid> {
         let mut me = self.me();
-        if let Some(me) = &*me {
+        if let Some(me) = &mut *me {
+            // Without its file nobody would know when it is dead.
+            if !me.life.named.is_found() {
+                me.life.show_again(&self.dir, self.boot)?;
+            }
             return Ok(me.life.id);
         }
         let life = Life::begin(&self.dir, self.boot)?;
@@ -100,11 +110,19 @@ impl Hub {
         Ok(id)
     }
 
+    /// The same, if others know it.
+    pub(super) fn known_id(&self) -> Option<Uuid> {
+        self.me().as_ref().map(|me| me.life.id)
+    }
+
     /// The pipe by which others call this process; `None` if there can be none.
     pub(super) fn bell(&self) -> Result<Option<Arc<Bell>>> {
         let id = self.id()?;
         let mut me = self.me();
         let Some(me) = &mut *me else { return Ok(None) };
+        if let Some(lost) = me.bell.take_if(|bell| !bell.named.is_found()) {
+            lost.nudge(); // whoever hears has to take the new one
+        }
         if me.bell.is_none() {
             match Bell::hang(&self.dir, id) {
                 Ok(bell) => me.bell = Some(Arc::new(bell)),
@@ -112,6 +130,11 @@ impl Hub {
             }
         }
         Ok(me.bell.clone())
+    }
+
+    /// The same, if there is one.
+    pub(super) fn hung_bell(&self) -> Option<Arc<Bell>> {
+        self.me().as_ref().and_then(|me| me.bell.clone())
     }
 
     pub(super) fn is_listening(&self) -> bool {
@@ -129,6 +152,13 @@ impl Drop for Hub {
         if self.pid != std::process::id() {
             return;
         }
+        for _ in 0..TRIES {
+            self.tidy_up();
+            if !self.is_untidy() {
+                break;
+            }
+            std::thread::sleep(PAUSE);
+        }
         let me = self.me().take();
         let held = me.as_ref().is_some_and(|me| self.knows(me.life.id));
         (0..STRIPES).for_each(|stripe| self.clear_away(stripe));
@@ -141,7 +171,7 @@ impl Drop for Hub {
             // Locked until the process ends.
             std::mem::forget(life);
         } else {
-            life.end(&self.dir);
+            life.end();
         }
     }
 }

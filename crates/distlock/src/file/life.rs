@@ -5,22 +5,27 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::Write;
+use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
 use uuid::Uuid;
 
 use crate::error::{Error, ErrorKind, Result};
 
-use super::dir::{Dir, trouble};
+use super::bell;
+use super::dir::{Dir, Named, trouble};
 
 /// What the names of these files begin with.
 const PREFIX: &str = "life-";
+
+/// They are not longer, in bytes.
+const LONGEST: u64 = 512;
 
 /// For how long somebody who was seen alive is believed to be.
 const BELIEVED: Duration = Duration::from_millis(50);
@@ -29,7 +34,8 @@ const BELIEVED: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Life {
     pub(super) id: Uuid,
-    _locked: OwnedFd,
+    _locked: fs::File,
+    pub(super) named: Named,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,29 +55,62 @@ impl Life {
         loop {
             let id = Uuid::new_v4();
             let path = dir.file(&file_name(id));
-            let failed = |cause| trouble("cannot write", &path, cause);
-            let file = dir.create(&path, OFlags::RDWR).map_err(failed)?;
-            // Until it is locked somebody who clears up may take it for a dead one's.
-            if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err()
-                || rustix::fs::fstat(&file).map_err(failed)?.st_nlink == 0
-            {
-                let _ = fs::remove_file(&path);
-                continue;
+            if let Some((locked, opened)) = be_born(dir, &path, boot)? {
+                return Ok(Life { id, _locked: locked, named: Named { path, opened } });
             }
-            let text = Process::own(boot).text();
-            let mut file = fs::File::from(file);
-            file.write_all(text.as_bytes()).map_err(|cause| {
-                let _ = fs::remove_file(&path);
-                trouble("cannot write", &path, cause)
-            })?;
-            return Ok(Life { id, _locked: file.into() });
         }
     }
 
-    /// Ends it before the process does: nothing of it is left in the directory.
-    pub(super) fn end(self, dir: &Dir) {
-        let _ = fs::remove_file(dir.file(&file_name(self.id)));
+    /// Somebody has cleared up too much: makes it seen again.
+    pub(super) fn show_again(&mut self, dir: &Dir, boot: Uuid) -> Result<()> {
+        let path = &self.named.path;
+        // Under another name until it is locked: nobody may take one who lives, and holds something, for dead.
+        let fresh = path.with_extension("new");
+        let _ = fs::remove_file(&fresh);
+        let Some((locked, opened)) = be_born(dir, &fresh, boot)? else { return Ok(()) };
+        fs::rename(&fresh, path).map_err(|cause| {
+            let _ = fs::remove_file(&fresh);
+            trouble("cannot write", path, cause)
+        })?;
+        (self._locked, self.named.opened) = (locked, opened);
+        tracing::warn!(
+            target: "distlock", path = %self.named.path.display(),
+            "the file by which others know that this process lives was removed: it is there again"
+        );
+        Ok(())
     }
+
+    /// Ends it before the process does: nothing of it is left in the directory.
+    pub(super) fn end(self) {
+        let _ = fs::remove_file(&self.named.path);
+    }
+}
+
+/// Makes the file of this process, locks it and writes to it who that is. `None` if somebody who clears up has taken it for a
+/// dead one's: until it is locked it looks like that.
+fn be_born(dir: &Dir, path: &Path, boot: Uuid) -> Result<Option<(fs::File, Stat)>> {
+    let failed = |what, cause: io::Error| {
+        let _ = fs::remove_file(path);
+        trouble(what, path, cause)
+    };
+    let file =
+        dir.create(path, OFlags::RDWR).map_err(|cause| trouble("cannot write", path, cause))?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::AGAIN | Errno::INTR) => {
+            let _ = fs::remove_file(path);
+            return Ok(None);
+        }
+        Err(cause) => return Err(failed("cannot lock", cause.into())),
+    }
+    let stat = rustix::fs::fstat(&file).map_err(|cause| failed("cannot read", cause.into()))?;
+    if stat.st_nlink == 0 {
+        return Ok(None);
+    }
+    let mut file = fs::File::from(file);
+    let text = Process::own(boot).text();
+    file.write_all(text.as_bytes()).map_err(|cause| failed("cannot write", cause))?;
+    Ok(Some((file, stat)))
 }
 
 /// Everybody who has a file in the directory.
@@ -80,14 +119,21 @@ pub(super) fn everybody(dir: &Dir) -> Result<Vec<Uuid>> {
     Ok(names.iter().filter_map(|name| Uuid::try_parse(name).ok()).collect())
 }
 
-/// Nothing of this one is left elsewhere: takes its file away, if it is dead indeed.
+/// Nothing of this one is left elsewhere: takes its pipe and its file away, if it is dead indeed.
 pub(super) fn bury(dir: &Dir, id: Uuid) {
-    let path = dir.file(&file_name(id));
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let Ok(file) = rustix::fs::open(&path, flags, Mode::empty()) else { return };
+    let Some(file) = open(dir, id) else { return };
     if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
-        let _ = fs::remove_file(&path);
+        bell::remove(dir, id);
+        let _ = fs::remove_file(dir.file(&file_name(id)));
     }
+}
+
+/// The file of a process. Whatever else somebody put there neither leads us away nor makes us wait.
+fn open(dir: &Dir, id: Uuid) -> Option<fs::File> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = rustix::fs::open(dir.file(&file_name(id)), flags, Mode::empty()).ok()?;
+    let file = fs::File::from(file);
+    file.metadata().is_ok_and(|meta| meta.is_file()).then_some(file)
 }
 
 /// What is known of others, for a moment at least.
@@ -121,17 +167,14 @@ impl Lives {
     }
 
     fn look(&self, dir: &Dir, id: Uuid) -> State {
-        let path = dir.file(&file_name(id));
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let Ok(file) = rustix::fs::open(&path, flags, Mode::empty()) else { return State::Unknown };
+        let Some(file) = open(dir, id) else { return State::Unknown };
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
             Ok(()) => {}
             Err(Errno::AGAIN) => return State::Alive,
             Err(_) => return State::Unknown,
         }
         // One that died while it was being born has written nothing.
-        let text = fs::read_to_string(&path).unwrap_or_default();
-        match Process::parse(&text) {
+        match Process::read(&file) {
             Some(process) if process.boot == self.boot && process.is_running() => State::Alive,
             _ => State::Dead,
         }
@@ -139,8 +182,7 @@ impl Lives {
 
     /// Something that can be polled for the end of this process; `None` if it cannot be had from here, or it has ended.
     pub(super) fn end_of(&self, dir: &Dir, id: Uuid) -> Option<OwnedFd> {
-        let text = fs::read_to_string(dir.file(&file_name(id))).ok()?;
-        let process = Process::parse(&text).filter(|process| process.boot == self.boot)?;
+        let process = Process::read(&open(dir, id)?).filter(|process| process.boot == self.boot)?;
         if !process.is_near() {
             return None;
         }
@@ -177,7 +219,9 @@ impl Process {
         format!("distlock 2\npid {pid}\nstart {start}\nnamespace {namespace}\nboot {boot}\nend\n")
     }
 
-    fn parse(text: &str) -> Option<Process> {
+    fn read(file: &fs::File) -> Option<Process> {
+        let mut text = String::new();
+        file.take(LONGEST).read_to_string(&mut text).ok()?;
         let mut lines = text.lines();
         let mut field = |key: &str| lines.next()?.strip_prefix(key)?.strip_prefix(' ');
         field("distlock").filter(|version| *version == "2")?;

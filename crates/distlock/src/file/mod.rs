@@ -7,7 +7,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `locks-00` … `locks-63` | `state.rs`: who holds what, who waits, who listens; every name is in one of them (`name.rs`) |
+//! | `locks-00` … `locks-63` | `state.rs`, `header.rs`: who holds what, who waits, who listens; every name is in one of them (`name.rs`) |
 //! | `life-…` | `life.rs`: a process, locked while it lives |
 //! | `bell-…` | `bell.rs`: the pipe by which a process that listens is called |
 //!
@@ -17,6 +17,7 @@ mod bell;
 mod code;
 mod dir;
 mod ears;
+mod header;
 mod hub;
 mod life;
 mod name;

@@ -5,6 +5,9 @@
 /// share one.
 pub(super) const STRIPES: usize = 64;
 
+/// There are sets of them, a bit each.
+const _: () = assert!(STRIPES <= u64::BITS as usize);
+
 /// A name, numbered: the file that has it, and what stands for it in calls between processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {

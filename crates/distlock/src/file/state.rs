@@ -10,31 +10,22 @@
 //! with the boot.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Seek};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{FlockOperation, Mode, OFlags, Stat};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use uuid::Uuid;
 
 use crate::env::{Env, Moment, System};
 use crate::error::Result;
 
-use super::dir::{Dir, conflict, trouble};
+use super::dir::{Dir, Named, conflict, trouble};
+use super::header::{HEADER, Header, OTHER_VERSION, Room, sum};
 use super::record::{Page, Wrong};
-
-const MAGIC: &[u8; 8] = b"distlock";
-
-/// Version 1 was a text file for each lock.
-const VERSION: u32 = 2;
-
-const HEADER: usize = 64;
-
-/// The capacity of a new file's slots: all of it is one page of memory.
-const LEAST: usize = (4096 - HEADER) / 2;
 
 /// No state file is larger: about a million holds.
 const LARGEST: u64 = 256 << 20;
@@ -44,7 +35,10 @@ pub(super) const PREFIX: &str = "locks-";
 
 /// A state file that is open. Its lock belongs to this open file, which threads must not share without a mutex of their own.
 #[derive(Debug)]
-pub(super) struct StateFile(File);
+pub(super) struct StateFile {
+    file: File,
+    pub(super) named: Named,
+}
 
 /// What a state file says.
 #[derive(Debug)]
@@ -52,14 +46,6 @@ pub(super) struct Content {
     pub(super) page: Vec<u8>,
     generation: u64,
     room: Room,
-}
-
-/// Where the slots are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Room {
-    base: usize,
-    /// 0 if there are none yet.
-    capacity: usize,
 }
 
 pub(super) fn path(dir: &Dir, stripe: usize) -> PathBuf {
@@ -87,18 +73,22 @@ impl StateFile {
                 Err(Errno::ISDIR) => return Err(conflict(&path, "it is a directory")),
                 Err(cause) => return Err(trouble("cannot open", &path, cause)),
             };
-            let file = File::from(file);
-            let meta = file.metadata().map_err(|cause| trouble("cannot open", &path, cause))?;
-            if !meta.is_file() {
+            let failed = |cause| trouble("cannot open", &path, cause);
+            let stat = rustix::fs::fstat(&file).map_err(failed)?;
+            if !FileType::from_raw_mode(stat.st_mode).is_file() {
                 return Err(conflict(&path, "it is not a file"));
             }
-            return Ok(Some(StateFile(file)));
+            // Whoever made it may have been killed before it was shared. With something in it it may be anybody's.
+            if stat.st_size == 0 && stat.st_nlink == 1 {
+                dir.share(&file);
+            }
+            return Ok(Some(StateFile { file: file.into(), named: Named { path, opened: stat } }));
         }
     }
 
     /// Whether the lock was free and is ours now.
     pub(super) fn try_lock(&self) -> Result<bool, Errno> {
-        match rustix::fs::flock(&self.0, FlockOperation::NonBlockingLockExclusive) {
+        match rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(true),
             Err(Errno::AGAIN | Errno::INTR) => Ok(false),
             Err(cause) => Err(cause),
@@ -107,29 +97,30 @@ impl StateFile {
 
     pub(super) fn unlock(&self) {
         // Closing alone would not do: a child forked this instant by another thread has the file open until it execs.
-        if let Err(cause) = rustix::fs::flock(&self.0, FlockOperation::Unlock) {
+        if let Err(cause) = rustix::fs::flock(&self.file, FlockOperation::Unlock) {
             tracing::warn!(target: "distlock", %cause, "cannot unlock; closing the file will");
         }
     }
 
-    /// `None` if the file has no name any more, so that others have, and lock, another one.
-    pub(super) fn stat(&self) -> Result<Option<Stat>, Errno> {
-        rustix::fs::fstat(&self.0).map(|stat| Some(stat).filter(|stat| stat.st_nlink > 0))
-    }
-
     /// What it says. Locked.
-    pub(super) fn read(&self, path: &Path, stat: &Stat, boot: Uuid) -> Result<Content> {
+    pub(super) fn read(&self, dir: &Dir, stat: &Stat, boot: Uuid) -> Result<Content> {
+        let path = &self.named.path;
         let failed = |cause| trouble("cannot read", path, cause);
         let size = stat.st_size.unsigned_abs();
         if size > LARGEST {
             return Err(conflict(path, "it is too large"));
         }
         let mut start = [0; 4096];
-        let read = read_full(&self.0, &mut start, 0).map_err(failed)?;
+        let read = read_full(&self.file, &mut start, 0).map_err(failed)?;
         let start = &start[..read];
         let header = match Header::read(start) {
             Ok(header) => header,
-            Err(why) => return self.broken(path, why, written_before_boot(stat)),
+            Err(OTHER_VERSION) => return Err(conflict(path, OTHER_VERSION)),
+            // Under another name it may be anything, and somebody needs it.
+            Err(why) => {
+                let torn = stat.st_nlink == 1 && written_before_boot(stat);
+                return self.broken(dir, why, torn);
+            }
         };
         let Some(header) = header else { return Ok(Content::blank()) };
         let (at, len) = (header.slot(), header.length as usize);
@@ -138,13 +129,13 @@ impl StateFile {
             None if (at + len) as u64 > size => Vec::new(),
             None => {
                 let mut page = vec![0; len];
-                let read = read_full(&self.0, &mut page, at as u64).map_err(failed)?;
+                let read = read_full(&self.file, &mut page, at as u64).map_err(failed)?;
                 page.truncate(read);
                 page
             }
         };
         if page.len() != len || sum(&page) != header.sum {
-            return self.broken(path, "it is damaged", header.boot != boot);
+            return self.broken(dir, "it is damaged", header.boot != boot);
         }
         let mut content = Content { page, generation: header.generation, room: header.room };
         if header.boot != boot {
@@ -155,12 +146,13 @@ impl StateFile {
     }
 
     /// Something is wrong with it. A power cut may do that; then what it held ended with that boot, and it begins anew.
-    fn broken(&self, path: &Path, why: Wrong, earlier_boot: bool) -> Result<Content> {
+    fn broken(&self, dir: &Dir, why: Wrong, earlier_boot: bool) -> Result<Content> {
+        let path = &self.named.path;
         if !earlier_boot {
             return Err(conflict(path, why));
         }
         let kept = path.with_extension("torn");
-        let copied = fs::copy(path, &kept).map(drop).map_err(|cause| cause.to_string());
+        let copied = self.copy_to(dir, &kept).map_err(|cause| cause.to_string());
         tracing::warn!(
             target: "distlock", path = %path.display(), kept = %kept.display(), ?copied,
             "a power cut has damaged this file: it begins anew, and semaphores and latches in it must be set again"
@@ -168,26 +160,29 @@ impl StateFile {
         Ok(Content::blank())
     }
 
+    /// Copies it to a new file: whatever has that name, also a link to a file elsewhere, is taken away and never written to.
+    fn copy_to(&self, dir: &Dir, path: &Path) -> io::Result<u64> {
+        let _ = fs::remove_file(path);
+        let mut copy = File::from(dir.create(path, OFlags::WRONLY)?);
+        let mut own = &self.file;
+        own.rewind()?;
+        io::copy(&mut own, &mut copy)
+    }
+
     /// Replaces what it says in one step. Locked. A failure has changed nothing, unless it is one of the disk.
-    pub(super) fn write(
-        &self,
-        path: &Path,
-        content: &Content,
-        page: &[u8],
-        boot: Uuid,
-    ) -> Result<()> {
-        let failed = |cause| trouble("cannot write", path, cause);
+    pub(super) fn write(&self, content: &Content, page: &[u8], boot: Uuid) -> Result<()> {
+        let failed = |cause| trouble("cannot write", &self.named.path, cause);
         let room = content.room.for_page(page.len());
         let header = Header {
             room,
-            generation: content.generation + 1,
+            generation: content.generation.wrapping_add(1),
             length: u32::try_from(page.len()).unwrap_or(u32::MAX),
             sum: sum(page),
             boot,
         };
         let at = header.slot();
         if room == content.room {
-            self.0.write_all_at(page, at as u64).map_err(failed)?;
+            self.file.write_all_at(page, at as u64).map_err(failed)?;
         } else {
             if room.end() as u64 > LARGEST {
                 let cause = io::Error::other("there are too many locks for one directory");
@@ -196,98 +191,24 @@ impl StateFile {
             // All of it, so that the disk has set the space aside: a release must not fail for want of it.
             let mut slots = vec![0; 2 * room.capacity];
             slots[at - room.base..][..page.len()].copy_from_slice(page);
-            self.0.write_all_at(&slots, room.base as u64).map_err(failed)?;
+            self.file.write_all_at(&slots, room.base as u64).map_err(failed)?;
         }
-        self.0.write_all_at(&header.bytes(), 0).map_err(failed)?;
+        self.file.write_all_at(&header.bytes(), 0).map_err(failed)?;
         if room.end() < content.room.end() {
-            let _ = self.0.set_len(room.end() as u64);
+            let _ = self.file.set_len(room.end() as u64);
         }
         Ok(())
     }
 
     /// Takes its name away. Locked, and blank.
-    pub(super) fn remove(&self, path: &Path) {
-        let _ = fs::remove_file(path);
+    pub(super) fn remove(&self) {
+        let _ = fs::remove_file(&self.named.path);
     }
 }
 
 impl Content {
     fn blank() -> Content {
         Content { page: Vec::new(), generation: 0, room: Room { base: HEADER, capacity: 0 } }
-    }
-}
-
-impl Room {
-    fn end(self) -> usize {
-        self.base + 2 * self.capacity
-    }
-
-    /// The same unless it is too small, or far too large.
-    fn for_page(self, length: usize) -> Room {
-        let least = Room { base: HEADER, capacity: LEAST };
-        if length > self.capacity {
-            let capacity = (length * 2).next_power_of_two();
-            // Not over the page that counts, nor over where it goes back to.
-            let base = self.end().max(least.end());
-            return if length <= LEAST { least } else { Room { base, capacity } };
-        }
-        if length <= LEAST / 2 && self.base >= least.end() { least } else { self }
-    }
-}
-
-struct Header {
-    room: Room,
-    generation: u64,
-    length: u32,
-    sum: u64,
-    boot: Uuid,
-}
-
-impl Header {
-    /// `None` for a file that was made and never written to.
-    fn read(start: &[u8]) -> Result<Option<Header>, Wrong> {
-        if start.iter().take(HEADER).all(|byte| *byte == 0) {
-            return Ok(None);
-        }
-        let Some(bytes) = start.get(..HEADER).filter(|bytes| bytes.starts_with(MAGIC)) else {
-            return Err("it is not a distlock state file");
-        };
-        let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
-        let short =
-            |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap_or_default());
-        if long(56) != sum(&bytes[..56]) {
-            return Err("its header is damaged");
-        }
-        if short(8) != VERSION {
-            return Err("it was written by another version of distlock");
-        }
-        let boot = Uuid::from_slice(&bytes[40..56]).unwrap_or_default();
-        let room = Room { base: short(28) as usize, capacity: short(12) as usize };
-        let (generation, length, sum) = (long(16), short(24), long(32));
-        if length as usize > room.capacity || room.base < HEADER {
-            return Err("its header is damaged");
-        }
-        Ok(Some(Header { room, generation, length, sum, boot }))
-    }
-
-    fn bytes(&self) -> [u8; HEADER] {
-        let mut bytes = [0; HEADER];
-        bytes[..8].copy_from_slice(MAGIC);
-        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
-        bytes[12..16].copy_from_slice(&(self.room.capacity as u32).to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.generation.to_le_bytes());
-        bytes[24..28].copy_from_slice(&self.length.to_le_bytes());
-        bytes[28..32].copy_from_slice(&(self.room.base as u32).to_le_bytes());
-        bytes[32..40].copy_from_slice(&self.sum.to_le_bytes());
-        bytes[40..56].copy_from_slice(self.boot.as_bytes());
-        let own = sum(&bytes[..56]);
-        bytes[56..].copy_from_slice(&own.to_le_bytes());
-        bytes
-    }
-
-    /// Where its page begins.
-    fn slot(&self) -> usize {
-        self.room.base + (self.generation & 1) as usize * self.room.capacity
     }
 }
 
@@ -303,23 +224,6 @@ fn read_full(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         }
     }
     Ok(done)
-}
-
-/// A checksum. Each step is a bijection, so a change within eight bytes never goes unseen.
-pub(super) fn sum(bytes: &[u8]) -> u64 {
-    const PRIME: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mix = |sum: u64, word: u64| {
-        let sum = (sum ^ word).wrapping_mul(PRIME);
-        sum ^ (sum >> 29)
-    };
-    let mut words = bytes.chunks_exact(8);
-    let mut all = mix(PRIME, bytes.len() as u64);
-    for word in &mut words {
-        all = mix(all, u64::from_le_bytes(word.try_into().unwrap_or_default()));
-    }
-    let mut last = [0; 8];
-    last[..words.remainder().len()].copy_from_slice(words.remainder());
-    mix(all, u64::from_le_bytes(last))
 }
 
 fn written_before_boot(stat: &Stat) -> bool {

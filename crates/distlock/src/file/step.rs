@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::owner::Owner;
 use crate::store::state::{Around, Wake, fenced};
 
+use super::PAUSE;
 use super::bell::{self, Call};
 use super::dir::{conflict, trouble};
 use super::hub::{Hub, Local, Shard};
@@ -21,6 +22,9 @@ use super::state::{self, Content, StateFile};
 /// How often a step that finds another inside tries again before it sleeps: a critical section lasts some microseconds, far less
 /// than the shortest sleep.
 const QUICK_TRIES: u32 = 64;
+
+/// How often one who cannot wait for long looks whether another is still inside.
+pub(super) const TRIES: u32 = 5;
 
 /// What a step has before it.
 pub(super) struct Turn<'a> {
@@ -56,8 +60,6 @@ impl Hub {
             return Err(Error::new(ErrorKind::Unsupported, text));
         }
         let mut shard = self.shard(stripe);
-        let path = || state::path(&self.dir, stripe);
-        let failed = |cause: rustix::io::Errno| trouble("cannot lock", &path(), cause);
         for _ in 0..QUICK_TRIES {
             let file = match shard.file.take() {
                 Some(file) => file,
@@ -66,14 +68,15 @@ impl Hub {
                     None => return Ok(Entered::Nowhere),
                 },
             };
+            let failed = |cause| trouble("cannot lock", &file.named.path, cause);
             if !file.try_lock().map_err(failed)? {
                 shard.file = Some(file);
                 std::thread::yield_now();
                 continue;
             }
-            // A file that has no name any more guards nothing: others have another one.
-            let Some(stat) = file.stat().map_err(failed)? else { continue };
-            let read = file.read(&path(), &stat, self.boot).inspect_err(|_| file.unlock());
+            // A file that has another name, or none, guards nothing: others have another one.
+            let Some(stat) = file.named.stat().map_err(failed)? else { continue };
+            let read = file.read(&self.dir, &stat, self.boot).inspect_err(|_| file.unlock());
             shard.file = Some(file);
             return Ok(Entered::In(Inside { hub: self, stripe, shard, content: read? }));
         }
@@ -124,21 +127,21 @@ impl Hub {
         Ok(Some((answer, calls.call_out(self, inside))))
     }
 
-    /// Changes everything in one state file in one step; `false` if another is inside.
+    /// Changes everything in one state file in one step: whether `process` was in it; `None` if another is inside.
     pub(super) fn try_change(
         &self,
         stripe: usize,
-        mut change: impl FnMut(&mut Turn<'_>),
+        mut change: impl FnMut(&str, &mut Turn<'_>),
         process: Uuid,
         clock: &dyn Fn() -> Moment,
-    ) -> Result<bool> {
+    ) -> Result<Option<bool>> {
         let mut inside = match self.enter(stripe, false)? {
             Entered::In(inside) => inside,
-            Entered::Nowhere => return Ok(true),
-            Entered::Busy => return Ok(false),
+            Entered::Nowhere => return Ok(Some(false)),
+            Entered::Busy => return Ok(None),
         };
         if !inside.mentions(process)? {
-            return Ok(true);
+            return Ok(Some(false));
         }
         let now = clock();
         let page = Page::read(&inside.content.page).map_err(|why| inside.wrong(why))?;
@@ -147,7 +150,7 @@ impl Hub {
         let changed = page.changed(|name, record| {
             let (wakes, token) = (Vec::new(), token.into());
             let mut turn = Turn { record, now, wakes, token, hub: self, topics };
-            change(&mut turn);
+            change(name, &mut turn);
             let Turn { mut record, wakes, .. } = turn;
             calls.gather(Place::of(name).hash, &mut record, &wakes);
             record
@@ -155,7 +158,7 @@ impl Hub {
         let page = changed.map_err(|why| inside.wrong(why))?;
         inside.commit(&page)?;
         calls.call_out(self, inside);
-        Ok(true)
+        Ok(Some(true))
     }
 
     /// Everything in one state file; `None` if another is inside.
@@ -178,11 +181,14 @@ impl Hub {
     }
 
     fn mentions(&self, stripe: usize, process: Uuid) -> Result<bool> {
-        match self.enter(stripe, false)? {
-            Entered::In(inside) => inside.mentions(process),
-            Entered::Nowhere => Ok(false),
-            Entered::Busy => Ok(true),
+        for _ in 0..TRIES {
+            match self.enter(stripe, false)? {
+                Entered::In(inside) => return inside.mentions(process),
+                Entered::Nowhere => return Ok(false),
+                Entered::Busy => std::thread::sleep(PAUSE),
+            }
         }
+        Ok(true)
     }
 
     /// Removes a state file that says nothing.
@@ -191,7 +197,7 @@ impl Hub {
             && is_blank(&inside.content.page)
             && let Some(file) = inside.shard.file.take()
         {
-            file.remove(&state::path(&self.dir, stripe));
+            file.remove();
             file.unlock();
         }
     }
@@ -216,9 +222,8 @@ impl Inside<'_> {
     }
 
     fn commit(&mut self, page: &[u8]) -> Result<()> {
-        let path = state::path(&self.hub.dir, self.stripe);
         let Some(file) = &self.shard.file else { return Ok(()) };
-        file.write(&path, &self.content, page, self.hub.boot)
+        file.write(&self.content, page, self.hub.boot)
     }
 }
 
@@ -273,7 +278,7 @@ impl Calls {
                 Wake::Waiter(owner) => Some(*owner),
             };
             for ear in record.ears.iter_mut().filter(|ear| ear.waiter == waiter) {
-                ear.calls += 1;
+                ear.calls = ear.calls.saturating_add(1);
                 self.0.push((ear.process, Call { hash, waiter, calls: ear.calls }));
             }
         }
@@ -284,7 +289,7 @@ impl Calls {
         if self.0.is_empty() {
             return 0;
         }
-        let me = hub.me().as_ref().map(|me| me.life.id);
+        let me = hub.known_id();
         let (mut here, mut heard_by) = (Vec::new(), 0);
         for (_, call) in self.0.iter().filter(|(process, _)| Some(*process) == me) {
             if let Some(local) = inside.shard.topics.get_mut(&(call.hash, call.waiter)) {

@@ -10,7 +10,6 @@ use crate::store::state::{Step, Wake, entry};
 use crate::store::{Claim, What};
 
 use super::FileStore;
-use super::bell;
 use super::life::{self, State};
 use super::name::STRIPES;
 use super::step::Turn;
@@ -41,23 +40,30 @@ impl FileStore {
         swept
     }
 
-    /// Frees what one that is dead had, everywhere, and then forgets that it lived.
+    /// Frees what one that is dead had, everywhere, and then forgets that it lived: whether that is worth another look. A file
+    /// that cannot be used keeps what is in the others from nobody.
     async fn sweep(&self, process: Uuid) -> bool {
         let clock = || self.env.now();
+        let (mut whole, mut freed) = (true, false);
         for stripe in 0..STRIPES {
-            let change = || {
-                let done =
-                    self.hub.try_change(stripe, |turn| forget(turn, process), process, &clock);
-                done.map(|done| done.then_some(()))
-            };
-            if let Err(cause) = self.until_in(self.patience(), change).await {
-                tracing::warn!(target: "distlock", %cause, "what a dead process held stays until its lease ends");
-                return false;
+            let change =
+                || self.hub.try_change(stripe, |_, turn| forget(turn, process), process, &clock);
+            match self.until_in(self.patience(), change).await {
+                Ok(changed) => freed |= changed,
+                Err(cause) => {
+                    tracing::warn!(
+                        target: "distlock", %cause,
+                        "what a dead process held in one file stays until its lease ends"
+                    );
+                    whole = false;
+                }
             }
         }
-        tracing::info!(target: "distlock", %process, "a process has died: what it held is free");
-        self.bury(process);
-        true
+        if whole {
+            tracing::info!(target: "distlock", %process, "a process has died: what it held is free");
+            self.bury(process);
+        }
+        whole || freed
     }
 
     /// Clears up after those who died while nobody was here.
@@ -78,8 +84,9 @@ impl FileStore {
     }
 
     fn bury(&self, process: Uuid) {
-        bell::remove(&self.hub.dir, process);
         life::bury(&self.hub.dir, process);
+        // Nobody will ask for it again.
+        self.hub.lives.doubt(process);
     }
 }
 

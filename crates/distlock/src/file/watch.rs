@@ -19,8 +19,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The same where there are no pipes: a look costs some microseconds, and a person does not notice the delay.
 const LOOK_WITHOUT_PIPE: Duration = Duration::from_millis(20);
 
-/// How often one looks whether a process lives whose end cannot be waited for.
-const LOOK_FOR_LIFE: Duration = Duration::from_millis(250);
+/// How often one looks whether a process lives whose end cannot be waited for, and whether a state file that has to be tidied is free.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Default)]
 pub(super) struct Watch(Mutex<Watched>);
@@ -41,7 +41,8 @@ impl Watch {
     }
 
     /// Somebody listens: there has to be a thread that hears.
-    pub(super) fn start(&self, hub: &Arc<Hub>, bell: Option<Arc<Bell>>) {
+    pub(super) fn start(&self, hub: &Arc<Hub>) {
+        let bell = hub.hung_bell();
         let mut watched = self.lock();
         if watched.running {
             if let Some(bell) = bell {
@@ -51,7 +52,7 @@ impl Watch {
         }
         let weak = Arc::downgrade(hub);
         let thread = std::thread::Builder::new().name("distlock-file".to_owned());
-        match thread.spawn(move || hear(&weak, bell)) {
+        match thread.spawn(move || hear(&weak)) {
             Ok(_) => watched.running = true,
             // The engine comes again by itself, if not as soon.
             Err(cause) => {
@@ -99,21 +100,22 @@ impl Watch {
 }
 
 /// Hears until there is no hub.
-fn hear(hub: &Weak<Hub>, bell: Option<Arc<Bell>>) {
-    let mut looked = Instant::now();
-    let look = if bell.is_some() { LOOK } else { LOOK_WITHOUT_PIPE };
+fn hear(hub: &Weak<Hub>) {
+    let (mut looked, mut tidied) = (Instant::now(), Instant::now());
     loop {
         let Some(now) = hub.upgrade() else { return };
+        let bell = now.hung_bell();
+        let look = if bell.is_some() { LOOK } else { LOOK_WITHOUT_PIPE };
         let (ends, wait) = {
             let mut watched = now.watch.lock();
             if !now.is_listening() {
                 watched.ends.clear();
                 watched.others.clear();
             }
-            let wait = match (watched.others.is_empty(), now.is_listening()) {
-                (_, false) => None,
-                (true, _) => Some(look),
-                (false, _) => Some(LOOK_FOR_LIFE.min(look)),
+            let wait = match (watched.others.is_empty() && !now.is_untidy(), now.is_listening()) {
+                (true, false) => None,
+                (true, true) => Some(look),
+                (false, _) => Some(LOOK_AGAIN.min(look)),
             };
             let ends: Vec<_> = watched.ends.iter().map(|(id, end)| (*id, end.clone())).collect();
             (ends, wait)
@@ -133,6 +135,11 @@ fn hear(hub: &Weak<Hub>, bell: Option<Arc<Bell>>) {
             if heard.overflown {
                 hub.wake_all();
             }
+        }
+        // Not at once: whoever was inside may still be, and somebody may listen again.
+        if tidied.elapsed() >= LOOK_AGAIN {
+            hub.tidy_up();
+            tidied = Instant::now();
         }
         look_for_dead(&hub);
         if hub.is_listening() && looked.elapsed() >= look {
@@ -168,7 +175,7 @@ struct Woken {
 fn sleep(bell: Option<&Bell>, ends: &[(Uuid, Arc<OwnedFd>)], wait: Option<Duration>) -> Woken {
     let mut fds: Vec<PollFd<'_>> =
         ends.iter().map(|(_, end)| PollFd::from_borrowed_fd(end.as_fd(), PollFlags::IN)).collect();
-    fds.extend(bell.map(|bell| PollFd::from_borrowed_fd(bell.0.as_fd(), PollFlags::IN)));
+    fds.extend(bell.map(|bell| PollFd::from_borrowed_fd(bell.pipe.as_fd(), PollFlags::IN)));
     let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
     if rustix::event::poll(&mut fds, wait.as_ref()).is_err() {
         // A signal, or memory is short: not a reason to go round in circles.

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use distlock_testkit::process::worker;
+use distlock_testkit::suites::eventually;
 
 const PROCESSES: usize = 8;
 const TIMES: usize = 2000;
@@ -28,6 +29,9 @@ async fn count(kind: &str) {
     let number = std::fs::read_to_string(&file).unwrap();
     assert_eq!(number.trim().parse(), Ok(all));
     ground.assert_clean().await;
+    // Nor an ear, which would keep its state file, nor a process's file.
+    let nothing = || async { super::files(ground.url()).is_empty() };
+    eventually("nothing is left", nothing).await;
 }
 
 #[tokio::test]

@@ -104,6 +104,36 @@ async fn a_flood_of_calls_and_garbage_is_outlived() {
 }
 
 #[tokio::test]
+async fn an_ear_is_taken_down_once_whoever_is_inside_has_left() {
+    let temp = Temp::new();
+    let store = temp.store();
+    let waiting = Claim { what: What::Fair { patience: None }, ..claim("k") };
+    let leave_while_locked = async || {
+        let listener = store.listen(&waiting).await.unwrap();
+        let other = fs::File::open(temp.state_file("k")).unwrap();
+        rustix::fs::flock(&other, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        drop(listener);
+        drop(other);
+    };
+    leave_while_locked().await;
+    soon("it is gone", async {
+        while !ears(&store, "k").is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    // Nor does it stay if the store goes before that.
+    leave_while_locked().await;
+    drop(store);
+    soon("nothing is left", async {
+        while !temp.files().is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn an_ear_that_was_left_is_taken_down_when_it_is_called() {
     let temp = Temp::new();
     let store = temp.store();
@@ -124,4 +154,79 @@ async fn an_ear_that_was_left_is_taken_down_when_it_is_called() {
     })
     .await;
     drop((keeper, a));
+}
+
+/// Adds to the page of a name's state file, or cuts that off again.
+fn garble(temp: &Temp, name: &str, garbage: &[u8]) -> Vec<u8> {
+    use super::super::header::sum;
+    let path = temp.state_file(name);
+    let good = fs::read(&path).unwrap();
+    let mut bytes = good.clone();
+    let number = |at: usize| u32::from_le_bytes(good[at..at + 4].try_into().unwrap()) as usize;
+    let (capacity, len, base) = (number(12), number(24), number(28));
+    let slot = base + usize::from(good[16] & 1) * capacity;
+    bytes[slot + len..][..garbage.len()].copy_from_slice(garbage);
+    let longer = len + garbage.len();
+    bytes[24..28].copy_from_slice(&(longer as u32).to_le_bytes());
+    let page = sum(&bytes[slot..][..longer]).to_le_bytes();
+    bytes[32..40].copy_from_slice(&page);
+    let header = sum(&bytes[..56]).to_le_bytes();
+    bytes[56..64].copy_from_slice(&header);
+    fs::write(&path, &bytes).unwrap();
+    good
+}
+
+#[tokio::test]
+async fn whoever_could_not_listen_can_later() {
+    let temp = Temp::new();
+    let store = temp.store();
+    let a = claim("k");
+    store.acquire(&a).await.unwrap();
+    // What stands under the name can be read, but the page cannot be written anew.
+    let good = garble(&temp, "k", &[1, 2, 3]);
+    let error = store.listen(&a).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    assert!(!store.hub.is_listening());
+    fs::write(temp.state_file("k"), good).unwrap();
+    let mut listener = store.listen(&a).await.unwrap();
+    assert_eq!(ears(&store, "k").len(), 1);
+    // Somebody has cleared up too much: the next one to listen hears, and so does the first.
+    fs::remove_file(temp.state_file("k")).unwrap();
+    let _second = store.listen(&a).await.unwrap();
+    assert_eq!(ears(&store, "k").len(), 1);
+    soon("it looks again", listener.heard()).await;
+    drop((listener, _second));
+    assert!(!store.hub.is_listening());
+    assert_eq!(ears(&store, "k"), []);
+}
+
+#[tokio::test]
+async fn a_late_call_for_an_earlier_ear_hides_no_later_one() {
+    let temp = Temp::new();
+    let store = temp.store();
+    let a = claim("k");
+    let calls = async || {
+        let _listener = store.listen(&a).await.unwrap();
+        ears(&store, "k")[0].calls
+    };
+    let first = calls().await;
+    assert!(calls().await > first);
+}
+
+#[tokio::test]
+async fn whoever_listens_is_called_in_a_directory_that_was_made_anew() {
+    let temp = Temp::new();
+    let dir = temp.0.join("locks");
+    let store = FileStore::open(&dir, Arc::new(System)).unwrap();
+    let a = claim("k");
+    let mut listener = store.listen(&a).await.unwrap();
+    fs::remove_dir_all(&dir).unwrap();
+    fs::create_dir(&dir).unwrap();
+    soon("it looks again by itself", listener.heard()).await;
+    // From here on by its pipe: as another process would.
+    let ear = ears(&store, "k").remove(0);
+    let call =
+        super::super::bell::Call { hash: Place::of("k").hash, waiter: None, calls: ear.calls + 1 };
+    assert!(super::super::bell::ring(&store.hub.dir, ear.process, &call));
+    soon("it is called", listener.heard()).await;
 }

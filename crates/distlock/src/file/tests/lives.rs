@@ -60,6 +60,22 @@ fn two_witnesses_have_to_agree_that_a_process_is_dead() {
     assert_eq!(state(&temp, Uuid::new_v4()), State::Unknown);
 }
 
+#[test]
+fn what_is_not_a_process_s_file_is_not_waited_for() {
+    let temp = Temp::new();
+    let (pipe, link) = (Uuid::new_v4(), Uuid::new_v4());
+    let path = |id: Uuid| temp.0.join(format!("life-{}", id.simple()));
+    rustix::fs::mkfifoat(rustix::fs::CWD, path(pipe), rustix::fs::Mode::RWXU).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", path(link)).unwrap();
+    let _store = temp.store();
+    let dir = super::super::dir::Dir::open(&temp.0).unwrap();
+    for id in [pipe, link] {
+        assert_eq!(state(&temp, id), State::Unknown);
+        assert!(Lives::new(boot_id().unwrap()).end_of(&dir, id).is_none());
+        assert!(path(id).symlink_metadata().is_ok(), "it stays");
+    }
+}
+
 /// Takes it as a process that is dead now.
 async fn take_as(store: &FileStore, claim: &Claim, process: Uuid) {
     assert_eq!(store.acquire(claim).await.unwrap(), ACQUIRED);
@@ -100,6 +116,26 @@ async fn whatever_the_dead_had_is_free() {
         assert_eq!(store.acquire(&next).await.unwrap(), ACQUIRED, "{what:?}");
     }
     assert!(!temp.0.join(format!("life-{}", dead.simple())).exists(), "nobody needs it any more");
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_used_keeps_nothing_in_the_others() {
+    let temp = Temp::new();
+    let store = temp.store();
+    let dead = write_life(&temp, "");
+    let names = ["k0", "k1", "k2"].map(|name| (Place::of(name).stripe, name));
+    let (_, bad) = names.into_iter().min().unwrap();
+    let (_, good) = names.into_iter().max().unwrap();
+    for name in [bad, good] {
+        take_as(&store, &claim(name), dead).await;
+    }
+    let held = fs::read(temp.state_file(bad)).unwrap();
+    fs::write(temp.state_file(bad), "not ours").unwrap();
+    assert_eq!(store.acquire(&claim(good)).await.unwrap(), ACQUIRED);
+    // It is not forgotten before all of it is free.
+    fs::write(temp.state_file(bad), held).unwrap();
+    assert_eq!(store.acquire(&claim(bad)).await.unwrap(), ACQUIRED);
+    assert!(!temp.0.join(format!("life-{}", dead.simple())).exists());
 }
 
 #[tokio::test]
@@ -170,4 +206,25 @@ async fn what_holders_say_goes_with_them() {
     store.acquire(&heir).await.unwrap();
     let seen = store.inspect(What::Exclusive, "k").await.unwrap();
     assert_eq!(seen.holders[0].info, None);
+}
+
+#[tokio::test]
+async fn a_process_whose_file_was_removed_is_seen_again() {
+    let temp = Temp::new();
+    let store = temp.store();
+    let id = store.hub.id().unwrap();
+    let path = temp.0.join(format!("life-{}", id.simple()));
+    let before = fs::read(&path).unwrap();
+    store.acquire(&claim("k")).await.unwrap();
+    for _ in 0..2 {
+        fs::remove_file(&path).unwrap();
+        assert_eq!(state(&temp, id), State::Unknown);
+        store.acquire(&claim("l")).await.unwrap();
+        assert_eq!(state(&temp, id), State::Alive);
+        assert_eq!(fs::read(&path).unwrap(), before);
+        let file = fs::File::open(&path).unwrap();
+        let lock = rustix::fs::flock(file.as_fd(), FlockOperation::NonBlockingLockShared);
+        assert!(lock.is_err(), "its lock is what others see from afar");
+    }
+    assert_eq!(temp.files().iter().filter(|file| file.starts_with("life-")).count(), 1);
 }

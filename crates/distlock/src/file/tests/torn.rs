@@ -117,7 +117,7 @@ fn reboot(temp: &Temp, name: &str) {
     let path = temp.state_file(name);
     let mut bytes = fs::read(&path).unwrap();
     bytes[40] ^= 0xff;
-    let own = super::super::state::sum(&bytes[..56]).to_le_bytes();
+    let own = super::super::header::sum(&bytes[..56]).to_le_bytes();
     bytes[56..64].copy_from_slice(&own);
     fs::write(&path, &bytes).unwrap();
 }
@@ -173,13 +173,59 @@ async fn what_a_power_cut_damaged_begins_anew_and_is_kept_for_inspection() {
     let at = 64 + (4096 - 64) / 2 + 5;
     bytes[at] ^= 1;
     fs::write(&path, &bytes).unwrap();
+    // Somebody would like us to write elsewhere.
+    let (kept, elsewhere) = (path.with_extension("torn"), temp.0.join("elsewhere"));
+    fs::write(&elsewhere, "precious").unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &kept).unwrap();
     assert_eq!(store.acquire(&claim("k")).await.unwrap(), ACQUIRED);
-    assert_eq!(fs::read(path.with_extension("torn")).unwrap(), bytes);
+    assert_eq!(fs::read(&elsewhere).unwrap(), b"precious");
+    assert!(fs::symlink_metadata(&kept).unwrap().is_file());
+    assert_eq!(fs::read(&kept).unwrap(), bytes);
     // The name without the content.
     for content in [vec![], vec![0; 4096]] {
         fs::write(&path, content).unwrap();
         assert_eq!(store.acquire(&claim("k")).await.unwrap(), ACQUIRED);
     }
+    fs::remove_file(&path).unwrap();
+}
+
+/// Makes it look as if it was last written before the boot.
+fn age(path: &std::path::Path) {
+    fs::File::options()
+        .write(true)
+        .open(path)
+        .unwrap()
+        .set_modified(std::time::UNIX_EPOCH)
+        .unwrap();
+}
+
+#[tokio::test]
+async fn only_what_is_ours_begins_anew_after_a_boot() {
+    let temp = Temp::new();
+    let store = temp.store();
+    store.acquire(&claim("k")).await.unwrap();
+    let path = temp.state_file("k");
+    let mut newer = fs::read(&path).unwrap();
+    newer[8] = 3;
+    let own = super::super::header::sum(&newer[..56]).to_le_bytes();
+    newer[56..64].copy_from_slice(&own);
+    let refused = async || {
+        let error = store.acquire(&claim("k")).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    };
+    fs::write(&path, &newer).unwrap();
+    age(&path);
+    refused().await;
+    assert_eq!(fs::read(&path).unwrap(), newer);
+    // Somebody's file, by another name.
+    fs::write(&path, "precious").unwrap();
+    fs::hard_link(&path, temp.0.join("elsewhere")).unwrap();
+    age(&path);
+    refused().await;
+    fs::remove_file(temp.0.join("elsewhere")).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"precious");
+    age(&path);
+    assert_eq!(store.acquire(&claim("k")).await.unwrap(), ACQUIRED);
     fs::remove_file(&path).unwrap();
 }
 

@@ -1,0 +1,71 @@
+//! The directory: what becomes of it, and who may use what is in it.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use super::*;
+
+#[test]
+fn open_says_what_is_wrong_with_the_directory() {
+    let temp = Temp::new();
+    let file = temp.0.join("file");
+    fs::write(&file, "").unwrap();
+    for path in [file.clone(), file.join("below")] {
+        let error = FileStore::open(&path, Arc::new(System)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+    }
+    let nested = temp.0.join("a/b");
+    FileStore::open(&nested, Arc::new(System)).unwrap();
+    assert_eq!(fs::metadata(nested).unwrap().mode() & 0o777, 0o700);
+}
+
+#[tokio::test]
+async fn a_directory_that_was_moved_away_guards_nothing() {
+    let temp = Temp::new();
+    let dir = temp.0.join("locks");
+    let store = FileStore::open(&dir, Arc::new(System)).unwrap();
+    let a = claim("k");
+    assert_eq!(store.acquire(&a).await.unwrap(), ACQUIRED);
+    fs::rename(&dir, temp.0.join("old")).unwrap();
+    fs::create_dir(&dir).unwrap();
+    // As another process makes it.
+    fs::write(dir.join(temp.state_file("k").file_name().unwrap()), "").unwrap();
+    assert!(!renewed(&store, &a).await, "others lock another file");
+    let b = claim("k");
+    assert_eq!(store.acquire(&b).await.unwrap(), ACQUIRED);
+    assert!(is_busy(&store.acquire(&claim("k")).await.unwrap()));
+    let names = fs::read_dir(&dir).unwrap().map(|file| file.unwrap().file_name());
+    let locks = names.filter(|name| name.to_str().unwrap().starts_with("locks-"));
+    assert_eq!(locks.count(), 1);
+    store.release(&at_depth(&b, 0)).await.unwrap();
+}
+
+#[tokio::test]
+async fn whoever_may_write_to_the_directory_may_use_its_files() {
+    let modes = [(0o700, 0o600), (0o755, 0o600), (0o770, 0o660), (0o775, 0o660), (0o1777, 0o666)];
+    for (dir, file) in modes {
+        let temp = Temp::new();
+        fs::set_permissions(&temp.0, fs::Permissions::from_mode(dir)).unwrap();
+        let store = temp.store();
+        let a = claim("k");
+        store.acquire(&a).await.unwrap();
+        let _ear = store.listen(&a).await.unwrap();
+        assert_eq!(temp.files().len(), 3);
+        for name in temp.files() {
+            let mode = fs::metadata(temp.0.join(&name)).unwrap().mode();
+            assert_eq!(mode & 0o777, file, "{name} in a directory of mode {dir:o}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_file_whose_maker_was_killed_is_shared_by_the_next() {
+    let temp = Temp::new();
+    fs::set_permissions(&temp.0, fs::Permissions::from_mode(0o770)).unwrap();
+    let path = temp.state_file("k");
+    fs::write(&path, "").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    let store = temp.store();
+    assert_eq!(store.acquire(&claim("k")).await.unwrap(), ACQUIRED);
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o660);
+}
