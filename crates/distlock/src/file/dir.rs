@@ -65,8 +65,8 @@ impl Dir {
         {
             return fault("there is no space left for new files".to_owned());
         }
-        if system(&self.path) == Some(FUSE) {
-            let says = "it is on a FUSE file system, which may be shared with other machines";
+        if let Some(system) = one_of(&OPAQUE, &self.path) {
+            let says = format!("it is on {system}, which may be shared with other machines");
             let finding = Finding::new(Level::Warning, SUBJECT, place, says).means(
                 "If it is, a process of each machine can hold the same lock: file: locks hold on one machine only.",
             );
@@ -187,11 +187,7 @@ pub(super) fn trouble(what: &str, path: &Path, cause: impl Into<io::Error>) -> E
 /// An expiry counts from one machine's boot: on another machine it would look like one of an earlier boot, and both
 /// would hold the lock.
 fn refuse_network(path: &Path) -> Result<()> {
-    let Some((_, system)) =
-        system(path).and_then(|magic| NETWORK.iter().find(|(known, _)| *known == magic))
-    else {
-        return Ok(());
-    };
+    let Some(system) = one_of(&NETWORK, path) else { return Ok(()) };
     let message = format!(
         "file: {} is on {system}, but file: locks hold on one machine only; name a local directory, or use redis://",
         path.display()
@@ -199,8 +195,14 @@ fn refuse_network(path: &Path) -> Result<()> {
     Err(Error::new(ErrorKind::Config, message))
 }
 
+/// Which of these it is on, if it is on one of them.
+fn one_of(systems: &[(u32, &'static str)], path: &Path) -> Option<&'static str> {
+    let magic = system(path)?;
+    systems.iter().find(|(known, _)| *known == magic).map(|(_, name)| *name)
+}
+
 /// File systems that several machines share, by the magic number that `statfs` gives.
-const NETWORK: [(u32, &str); 15] = [
+const NETWORK: [(u32, &str); 14] = [
     (0x6969, "NFS"),
     (0x517b, "SMB"),
     (0xff53_4d42, "CIFS"),
@@ -215,11 +217,10 @@ const NETWORK: [(u32, &str); 15] = [
     (0x5346_414f, "AFS"),
     (0x6b41_4653, "AFS"),
     (0x7375_7245, "Coda"),
-    (0x0102_1997, "9p"),
 ];
 
-/// A program's file system: what is behind it cannot be seen.
-const FUSE: u32 = 0x6573_5546;
+/// File systems behind which anything can be: a program, or a host that shares its disk with one container or with many.
+const OPAQUE: [(u32, &str); 2] = [(0x6573_5546, "FUSE"), (0x0102_1997, "9p")];
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn system(path: &Path) -> Option<u32> {
