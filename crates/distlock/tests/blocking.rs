@@ -1,7 +1,10 @@
 //! A program of plain threads: nothing here has a runtime.
 #![allow(clippy::unwrap_used)] // helpers of tests
 
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
@@ -157,4 +160,24 @@ fn profiles_and_functions_with_locks() {
     profiles.install().unwrap();
     assert_eq!(ship(41).unwrap(), 42);
     assert!(block_on(locks.list("")).unwrap().is_empty());
+}
+
+/// As a channel or a lock of the standard library does, which parks the thread and so takes the call that was meant for `block_on`.
+#[test]
+fn work_that_parks_the_thread_takes_no_wake_up_away() {
+    let (done, end) = mpsc::channel();
+    thread::spawn(move || {
+        let mut polls = 0;
+        block_on(poll_fn(|cx| {
+            polls += 1;
+            if polls == 2 {
+                return Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            thread::park();
+            Poll::Pending
+        }));
+        done.send(polls).unwrap();
+    });
+    assert_eq!(end.recv_timeout(SOON), Ok(2), "it was woken while it was polled");
 }
