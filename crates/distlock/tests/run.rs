@@ -226,6 +226,12 @@ async fn nothing_watches_for_a_token_whose_guard_is_gone() {
     }
     let tokens: Vec<_> = guards.iter().map(|guard| guard.cancellation_token()).collect();
     assert!(tasks() >= before + 100);
+    // A leader that asks for each of its jobs: all are told, and one task is enough.
+    let watching = tasks();
+    let jobs: Vec<_> = (0..100).map(|_| guards[0].cancellation_token()).collect();
+    assert_eq!(tasks(), watching);
+    jobs[0].cancel(); // is one job's affair
+    assert!(!jobs[1].is_cancelled() && !tokens[0].is_cancelled());
     guards.pop().unwrap().leak();
     for (at, guard) in guards.into_iter().enumerate() {
         if at % 2 == 0 { drop(guard) } else { guard.unlock().await.unwrap() }
