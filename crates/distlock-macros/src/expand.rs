@@ -20,6 +20,11 @@ pub(crate) fn expand(args: Args, mut function: ItemFn) -> Result<TokenStream> {
         return Err(Error::new(signature.ident.span(), text));
     };
     let is_async = signature.asyncness.is_some();
+    if !is_async && is_pinned(returns) {
+        let text = "this returns a future, which would run without the lock: #[locked] needs the async fn itself. #[async_trait] \
+                    rewrites it before #[locked] is asked: put #[locked] on an async fn of its own and call that";
+        return Err(Error::new(returns.span(), text));
+    }
     let (locks, request) = (locks(&args.from, is_async), request(&args)?);
     let run = match (is_async, args.or_skip) {
         (true, false) => quote!(run),
@@ -120,6 +125,12 @@ fn duration(time: &Time) -> TokenStream {
             __TIME
         }},
     }
+}
+
+/// Whether it is `Pin<…>`, as a boxed future is.
+fn is_pinned(returns: &Type) -> bool {
+    let Type::Path(path) = returns else { return false };
+    path.path.segments.last().is_some_and(|last| last.ident == "Pin")
 }
 
 /// The type with `_` where it has no name: for each `impl Trait` in it.

@@ -84,16 +84,22 @@ async fn traffic(locks: &Locks) -> Outcome {
 }
 
 /// The least that Prometheus needs. Programs that have a web server already give `figures.render()` from a route of it.
-async fn answer(listener: TcpListener, figures: PrometheusHandle) -> Outcome {
-    loop {
-        let (mut stream, _) = listener.accept().await?;
-        let _question = stream.read(&mut [0; 1024]).await?;
+async fn answer(listener: TcpListener, figures: PrometheusHandle) {
+    while let Ok((stream, _)) = listener.accept().await {
         let text = figures.render();
-        let head = format!(
-            "HTTP/1.0 200 OK\r\ncontent-type: text/plain; version=0.0.4\r\ncontent-length: {}\r\n\r\n",
-            text.len()
-        );
-        stream.write_all(head.as_bytes()).await?;
-        stream.write_all(text.as_bytes()).await?;
+        // One that hangs up or says nothing is in nobody's way.
+        tokio::spawn(async move {
+            let _hung_up = reply(stream, &text).await;
+        });
     }
+}
+
+async fn reply(mut stream: TcpStream, text: &str) -> std::io::Result<()> {
+    let _question = stream.read(&mut [0; 1024]).await?;
+    let head = format!(
+        "HTTP/1.0 200 OK\r\ncontent-type: text/plain; version=0.0.4\r\ncontent-length: {}\r\n\r\n",
+        text.len()
+    );
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(text.as_bytes()).await
 }

@@ -3,6 +3,7 @@
 use std::future::{Future, IntoFuture};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
@@ -32,22 +33,32 @@ use crate::{env, run};
 /// # Ok::<(), distlock::Error>(())
 /// ```
 pub fn block_on<F: IntoFuture>(work: F) -> F::Output {
-    struct Parked(Thread);
+    struct Parked {
+        thread: Thread,
+        /// The work may park this thread for reasons of its own, and so take our call; this one it cannot take.
+        woken: AtomicBool,
+    }
 
     impl Wake for Parked {
         fn wake(self: Arc<Self>) {
-            self.0.unpark();
+            self.woken.store(true, Ordering::Release);
+            self.thread.unpark();
         }
     }
 
     // Timers and connections are kept by the library's own thread; this one only waits.
     let _inside = env::apart().as_ref().map(|own| own.enter());
-    let waker = Waker::from(Arc::new(Parked(std::thread::current())));
+    let parked = Arc::new(Parked { thread: std::thread::current(), woken: AtomicBool::new(false) });
+    let waker = Waker::from(parked.clone());
     let (mut work, mut cx) = (pin!(run::carried(work.into_future())), Context::from_waker(&waker));
     loop {
         match work.as_mut().poll(&mut cx) {
             Poll::Ready(done) => return done,
-            Poll::Pending => std::thread::park(),
+            Poll::Pending => {
+                while !parked.woken.swap(false, Ordering::AcqRel) {
+                    std::thread::park();
+                }
+            }
         }
     }
 }

@@ -11,8 +11,15 @@ use crate::kinds::MultiGuard;
 use crate::request::Acquire;
 use crate::together;
 
-/// A token that is cancelled when one of these is lost.
+/// A token that is cancelled when one of these is lost. However often one asks about a single hold, one task watches it.
 pub(crate) fn token(each: Vec<Arc<Vitals>>, env: &Arc<dyn Env>) -> CancellationToken {
+    match &each[..] {
+        [one] => one.token.get_or_init(|| watched(each.clone(), env)).child_token(),
+        _ => watched(each, env),
+    }
+}
+
+fn watched(each: Vec<Arc<Vitals>>, env: &Arc<dyn Env>) -> CancellationToken {
     let token = CancellationToken::new();
     let (told, clock) = (token.clone(), env.clone());
     // Not on the caller's runtime: that may stand still, or end before the guard does.
@@ -48,7 +55,8 @@ impl Guard {
 }
 
 impl MultiGuard {
-    /// A token that is cancelled when one of the members is lost. As [`Guard::cancellation_token`].
+    /// A token that is cancelled when one of the members is lost. As [`Guard::cancellation_token`], but each is watched for by
+    /// itself: ask once and clone it.
     pub fn cancellation_token(&self) -> CancellationToken {
         let each = self.guards().iter().map(|guard| guard.hold.tenure.vitals.clone()).collect();
         token(each, &self.guards()[0].hold.tenure.engine.env)

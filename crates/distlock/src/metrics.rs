@@ -6,6 +6,7 @@ use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogra
 use metrics::{gauge, histogram};
 
 use crate::observe::{Event, Observer, Subject};
+use crate::store::Kind;
 
 const ACQUIRE: &str = "distlock_acquire_total";
 const WAIT: &str = "distlock_wait_seconds";
@@ -60,8 +61,9 @@ impl Metrics {
         10.0, 30.0,
     ];
 
-    /// Gives the recorder the description and the unit of every figure. Connecting does it; call it if the recorder is
-    /// installed after that.
+    /// Gives the recorder the description and the unit of every figure, and a zero for each kind to those that alarms are made
+    /// of (`distlock_lost_total`, `distlock_suspect_total`). Connecting does it; call it if the recorder
+    /// is installed after that, or if this is an observer that you gave yourself.
     pub fn describe() {
         describe_counter!(ACQUIRE, Unit::Count, "Requests for locks by how they ended");
         describe_histogram!(WAIT, Unit::Seconds, "From the call to the answer");
@@ -69,6 +71,7 @@ impl Metrics {
         describe_counter!(LOST, Unit::Count, "Locks lost while held");
         describe_counter!(RENEW, Unit::Count, "Renewals by the watchdog");
         describe_counter!(SUSPECT, Unit::Count, "Locks of which a renewal got no answer");
+        describe_counter!(SLOW, Unit::Count, "Locks held longer than is thought right");
         describe_counter!(
             NOT_DURABLE,
             Unit::Count,
@@ -77,6 +80,11 @@ impl Metrics {
         describe_counter!(RECONNECT, Unit::Count, "Connections made again");
         describe_gauge!(HELD, Unit::Count, "Locks that this process holds now");
         describe_gauge!(WAITING, Unit::Count, "Requests for locks without an answer yet");
+        for kind in Kind::ALL {
+            // An alarm sees how much a figure rose, and of one that begins at 1 it sees nothing.
+            counter!(LOST, "kind" => kind.as_str()).increment(0);
+            counter!(SUSPECT, "kind" => kind.as_str()).increment(0);
+        }
     }
 }
 

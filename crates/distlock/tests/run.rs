@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used)] // helpers of tests
 
 use std::future::pending;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use distlock::{Error, ErrorKind, Locks, MultiLock, RedLock, Scope, State, locked};
@@ -11,6 +11,7 @@ use distlock_testkit::suites::eventually;
 use tokio_util::sync::CancellationToken;
 
 const HOUR: Duration = Duration::from_secs(3600);
+const SOON: Duration = Duration::from_secs(30);
 
 #[derive(Debug, PartialEq)]
 enum Trouble {
@@ -176,6 +177,10 @@ async fn runs_and_functions_with_locks_re_enter_each_other_and_nobody_else_does(
     assert!(is_free(&locks).await);
 }
 
+async fn is_told(token: &CancellationToken) {
+    tokio::time::timeout(SOON, token.cancelled()).await.expect("the loss cancels it");
+}
+
 #[tokio::test]
 async fn a_token_is_cancelled_by_a_loss_and_not_by_a_release() {
     let locks = Locks::memory();
@@ -188,21 +193,23 @@ async fn a_token_is_cancelled_by_a_loss_and_not_by_a_release() {
     let guard = lost.lock().await.unwrap();
     let token = guard.cancellation_token();
     lost.force_unlock().await.unwrap();
-    token.cancelled().await;
+    is_told(&token).await;
 
     let both = MultiLock::new([kept.into(), lost.clone().into()]).lock().await.unwrap();
     let token = both.cancellation_token();
     lost.force_unlock().await.unwrap();
-    token.cancelled().await;
-    let seen = AtomicBool::new(false);
+    is_told(&token).await;
+    drop(both);
+
+    // The run ends with its loss, whatever becomes of the token: it is looked at from outside.
+    let given = OnceLock::new();
     let run = lost.run(async |scope| {
-        let token = scope.cancellation_token();
+        given.set(scope.cancellation_token()).unwrap();
         lost.force_unlock().await?;
-        token.cancelled().await;
-        seen.store(true, Ordering::SeqCst);
-        Ok::<_, Error>(())
+        pending::<Result<(), Error>>().await
     });
     assert_eq!(run.await.unwrap_err().kind(), ErrorKind::Lost);
+    is_told(given.get().unwrap()).await;
 }
 
 /// What watches for a token is counted by the runtime that it runs on.
@@ -219,6 +226,12 @@ async fn nothing_watches_for_a_token_whose_guard_is_gone() {
     }
     let tokens: Vec<_> = guards.iter().map(|guard| guard.cancellation_token()).collect();
     assert!(tasks() >= before + 100);
+    // A leader that asks for each of its jobs: all are told, and one task is enough.
+    let watching = tasks();
+    let jobs: Vec<_> = (0..100).map(|_| guards[0].cancellation_token()).collect();
+    assert_eq!(tasks(), watching);
+    jobs[0].cancel(); // is one job's affair
+    assert!(!jobs[1].is_cancelled() && !tokens[0].is_cancelled());
     guards.pop().unwrap().leak();
     for (at, guard) in guards.into_iter().enumerate() {
         if at % 2 == 0 { drop(guard) } else { guard.unlock().await.unwrap() }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use distlock::Locks;
+use distlock_testkit::suites::eventually;
 
 /// A log in memory.
 #[derive(Clone, Default)]
@@ -23,11 +24,20 @@ impl Write for Log {
 }
 
 impl Log {
-    /// The line that says all of this; `what` it is, if there is none.
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+
+    /// The line that says all of this.
+    fn find(&self, words: &[&str]) -> Option<String> {
+        let says_all = |line: &&str| words.iter().all(|word| line.contains(word));
+        self.text().lines().find(says_all).map(str::to_owned)
+    }
+
+    /// The same; `what` it is, if there is none.
     fn line(&self, what: &str, words: &[&str]) -> String {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-        let line = text.lines().find(|line| words.iter().all(|word| line.contains(word)));
-        line.unwrap_or_else(|| panic!("no line for {what}: {words:?} in\n{text}")).to_owned()
+        let missing = || panic!("no line for {what}: {words:?} in\n{}", self.text());
+        self.find(words).unwrap_or_else(missing)
     }
 }
 
@@ -57,7 +67,9 @@ async fn log_lines_belong_to_the_lock_they_are_about() {
 
     let brief = locks.mutex("brief").lock().lease(Duration::from_millis(20)).await.unwrap();
     brief.lost().await;
-    log.line("the loss", &["WARN", "lock lost", "name=\"brief\""]);
+    // Whoever asks after the deadline is told by the clock, perhaps before anybody has written it down.
+    let words = ["WARN", "lock lost", "name=\"brief\""];
+    eventually("the loss", || async { log.find(&words).is_some() }).await;
 
     let both = locks.multi(["acct:1", "acct:2"]).lock().await.unwrap();
     log.line("all of several", &["acquire{kind=\"multi\" name=\"acct:1, acct:2\"}", "acquired"]);
@@ -66,6 +78,6 @@ async fn log_lines_belong_to_the_lock_they_are_about() {
 
     let forged = locks.mutex("x\n ERROR forged").lock().await.unwrap();
     forged.unlock().await.unwrap();
-    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let text = log.text();
     assert!(!text.lines().any(|line| line.starts_with(" ERROR")), "{text}");
 }

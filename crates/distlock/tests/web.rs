@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
@@ -14,6 +14,7 @@ use axum::http::{Request, Response, StatusCode};
 use axum::routing::get;
 use distlock::Locks;
 use distlock::web::{Busy, LockKey, LockLayer, Locked};
+use distlock_testkit::Server;
 use distlock_testkit::suites::eventually;
 use tokio::sync::Notify;
 use tower::ServiceExt;
@@ -146,6 +147,24 @@ async fn a_busy_key_is_told_when_to_come_back() {
     assert_eq!(scene.dropped.load(Ordering::SeqCst), 0, "a handler was called");
     held.unlock().await.unwrap();
     assert_eq!(call(&scene.layered(|layer| layer), "/quick?key").await.status(), StatusCode::OK);
+}
+
+/// Who is inside is known here; only how long for would have to be asked.
+#[tokio::test]
+async fn a_busy_key_is_told_so_although_the_store_stalls() {
+    let server = Server::redis().await;
+    let scene = Scene::new(Locks::connect(&server.url()).await.unwrap());
+    let _held = scene.locks.mutex("key").lock().lease(LONG).await.unwrap();
+    server.stop();
+    let began = Instant::now();
+    let app = scene.layered(|layer| layer.wait(Duration::from_millis(5)));
+    let locked = call(&app, "/quick?key").await;
+    let took = began.elapsed();
+    server.cont();
+    assert_eq!(locked.status(), StatusCode::LOCKED);
+    assert_eq!(retry_after(&locked), Some(1));
+    // A question is asked again and again for three seconds.
+    assert!(took < Duration::from_secs(3), "{took:?}");
 }
 
 #[tokio::test]

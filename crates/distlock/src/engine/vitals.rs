@@ -52,6 +52,9 @@ pub(crate) struct Vitals {
     deadline: AtomicU64,
     /// Called when it is lost or released.
     ended: Notify,
+    /// What every token that is asked for descends from, once one is.
+    #[cfg(feature = "tokio-util")]
+    pub(crate) token: std::sync::OnceLock<tokio_util::sync::CancellationToken>,
 }
 
 /// How long a hold lasts if nothing is done about it.
@@ -87,6 +90,8 @@ impl Vitals {
             expires: AtomicU64::new(life.expires.as_nanos()),
             deadline: AtomicU64::new(life.deadline.as_nanos()),
             ended: Notify::new(),
+            #[cfg(feature = "tokio-util")]
+            token: Default::default(),
         }
     }
 

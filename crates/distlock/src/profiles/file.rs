@@ -64,7 +64,12 @@ impl Reader<'_> {
             let value = match value.get_ref() {
                 DeValue::String(text) => text.to_string(),
                 DeValue::Boolean(yes) => yes.to_string(),
-                DeValue::Integer(number) => number.as_str().to_owned(),
+                DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_owned(),
+                // Its digits alone would be another number.
+                DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix())
+                    .map_err(|_| self.error(at, &path, "the number is too large"))?
+                    .to_string(),
+                DeValue::Float(number) => number.as_str().to_owned(),
                 other => {
                     return Err(self.wrong(at, &path, "a text, a number, true or false", other));
                 }
@@ -83,5 +88,44 @@ impl Reader<'_> {
         let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
         let key = if key.is_empty() { String::new() } else { format!("{key}: ") };
         config(format!("{}:{line}: {key}{why}", self.path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Settings> {
+        let mut file = parse(&format!("[profile.main]\n{line}"), "locks.toml")?;
+        Ok(file.profiles.remove(0).1)
+    }
+
+    #[test]
+    fn numbers_mean_what_toml_says() {
+        for (line, same) in [
+            ("acks = 0x10", "acks = 16"),
+            ("acks = 0o17", "acks = \"15\""),
+            ("acks = 0b11", "acks = 3"),
+            ("acks = 1_0", "acks = 10"),
+            ("watchdog = 1.5", "watchdog = \"1500ms\""),
+            ("watchdog = 0x1e", "watchdog = \"30s\""),
+        ] {
+            assert!(read(line).expect(line) == read(same).expect(same), "{line} is not {same}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_mean_nothing_here_are_refused_with_the_reason() {
+        for (line, why) in [
+            ("acks = 1.5", "how many replicas"),
+            ("acks = -1", "how many replicas"),
+            ("acks = 0xfffffffffffffffff", "too large"),
+            ("watchdog = 1e3", "a number of seconds"),
+            ("watchdog = nan", "a number of seconds"),
+            ("watchdog = 2026-11-16", "expected a text, a number, true or false"),
+        ] {
+            let text = read(line).err().expect(line).to_string();
+            assert!(text.contains("locks.toml:2: profile.main.") && text.contains(why), "{text}");
+        }
     }
 }

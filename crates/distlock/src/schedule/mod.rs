@@ -96,7 +96,7 @@ impl Schedule {
     }
 
     /// Ticks of your own: `next` gives the first one after the time it is given; `None` if there is none. For crates that read
-    /// cron lines. It must give the same on every node.
+    /// cron lines. It must give the same on every node. It is asked about an earlier time again if the clock is set back.
     ///
     /// ```
     /// # let locks = distlock::Locks::memory();
@@ -118,8 +118,12 @@ impl Schedule {
         self,
         times: impl IntoIterator<Item = SystemTime, IntoIter: Send + 'static>,
     ) -> Schedule {
-        let mut times = times.into_iter();
-        self.at(move |after| times.find(|time| *time > after))
+        let (mut times, mut last) = (times.into_iter().fuse(), None);
+        self.at(move |after| {
+            // When the clock was set back it is asked about an earlier time, and what it gave last is still to come.
+            last = last.filter(|time| *time > after).or_else(|| times.find(|time| *time > after));
+            last
+        })
     }
 
     /// Runs a tick again whose node died in the middle, or lost its lock: at least once instead of at most once. The job must
@@ -166,13 +170,13 @@ impl Schedule {
     /// ```
     ///
     /// # Errors
-    /// `Config` if it has no ticks, `InvalidDuration` for a period below 1 ms; `InvalidName`, `Conflict`, `Unsupported`, `Closed`:
-    /// what does not pass by itself.
+    /// `Config` if it has no ticks, `InvalidDuration` for a period below 1 ms or an offset beyond what a clock can say;
+    /// `InvalidName`, `Conflict`, `Unsupported`, `Closed`: what does not pass by itself.
     pub async fn run<F: Future<Output = ()>>(self, mut job: impl FnMut(Tick) -> F) -> Result<()> {
         let mut node = self.node()?;
         while let Some(turn) = node.turn().await? {
             let done = turn.guard.while_held(job(turn.tick())).await.is_ok();
-            node.desk.end(turn, done).await?;
+            node.end(turn, done).await?;
         }
         Ok(())
     }
@@ -187,7 +191,7 @@ impl Schedule {
         loop {
             let env = node.desk.env.clone();
             // The library's own thread waits, the caller's works.
-            let (back, turn) = engine::block_on(
+            let (mut back, turn) = engine::block_on(
                 &*env,
                 Box::pin(async move {
                     let turn = node.turn().await?;
@@ -200,7 +204,7 @@ impl Schedule {
                 &*env,
                 Box::pin(async move {
                     let done = !turn.guard.is_lost();
-                    back.desk.end(turn, done).await?;
+                    back.end(turn, done).await?;
                     Ok(back)
                 }),
             )?;

@@ -13,7 +13,7 @@ use crate::guard::Guard;
 use crate::kinds::{Mutex, StoredFenceGate};
 
 /// How long a node sleeps at most before it looks at the time of day again, which may have been set.
-const LOOK: Duration = Duration::from_secs(30);
+pub(super) const LOOK: Duration = Duration::from_secs(30);
 /// Between two tries of a store that does not answer.
 const PAUSE: Duration = Duration::from_millis(500);
 /// A tick this far ahead was run by a node whose clock is wrong.
@@ -60,33 +60,43 @@ impl Node {
             let Some(Some(tick)) = unless_stopped(stop, desk.due(ticks)).await else {
                 return Ok(None);
             };
-            match unless_stopped(stop, desk.claim(ticks, tick)).await {
-                Some(Ok(None)) => {} // not ours
-                Some(turn) => return turn,
+            let guard = match unless_stopped(stop, desk.enter(ticks.peek())).await {
+                Some(Ok(Some(guard))) => guard,
+                Some(Ok(None)) => continue, // coalesced
+                Some(Err(error)) => return Err(error),
                 None => return Ok(None),
+            };
+            // Whoever is told to stop from here on runs it nevertheless: it may be marked already, and then no other node would.
+            if let Some(turn) = desk.claim(ticks, tick, guard).await? {
+                return Ok(Some(turn));
             }
         }
     }
-}
 
-impl Desk {
     /// The run is over. Done, if it was not stopped.
-    pub(super) async fn end(&self, turn: Turn, done: bool) -> Result<()> {
+    pub(super) async fn end(&mut self, turn: Turn, done: bool) -> Result<()> {
+        let Node { desk, ticks, .. } = self;
         if !done {
-            tracing::warn!(target: "distlock", name = self.mutex.name(), "the lock of a scheduled job was lost in the middle");
-        } else if self.retry && !self.show(&turn.guard, marked(turn.at)).await? {
-            tracing::warn!(target: "distlock", name = self.mutex.name(), "a scheduled job that was done could not be marked");
+            tracing::warn!(target: "distlock", name = desk.mutex.name(), "the lock of a scheduled job was lost in the middle");
+            if desk.retry {
+                ticks.again(turn.at);
+            }
+        } else if desk.retry && !desk.show(&turn.guard, marked(turn.at)).await? {
+            tracing::warn!(target: "distlock", name = desk.mutex.name(), "a scheduled job that was done could not be marked");
         }
         if let Err(error) = turn.guard.unlock().await {
             tracing::warn!(target: "distlock", %error, "after a scheduled job");
         }
         Ok(())
     }
+}
 
+impl Desk {
     /// Waits for the next tick; `None` if there is none.
     async fn due(&self, ticks: &mut Ticks) -> Option<SystemTime> {
         loop {
             let now = self.env.time_of_day();
+            ticks.set_back(now);
             if let Some(tick) = ticks.latest(now) {
                 return Some(tick);
             }
@@ -95,41 +105,48 @@ impl Desk {
         }
     }
 
-    /// The tick, if it has not been run; whoever runs it or looks at it is waited for. Or the next one, if that is due by then.
-    async fn claim(&self, ticks: &mut Ticks, mut tick: SystemTime) -> Result<Option<Turn>> {
+    /// Waits for whoever runs a tick or looks at it, until the `next` one is due: `None` then.
+    async fn enter(&self, next: Option<SystemTime>) -> Result<Option<Guard>> {
         loop {
-            let left = match ticks.peek() {
+            let left = match next {
                 Some(next) => next.duration_since(self.env.time_of_day()).unwrap_or_default(),
                 None => config::LONGEST,
             };
-            let guard = match self.mutex.try_lock().wait(left).await {
-                Ok(Some(guard)) => guard,
-                // The next one is due.
-                Ok(None) => return Ok(None),
-                Err(error) if error.is_retryable() && !left.is_zero() => {
-                    self.tell(&error);
-                    self.sleep(PAUSE.min(left)).await;
-                    continue;
-                }
+            match self.mutex.try_lock().wait(left).await {
                 Err(error) if error.is_retryable() => {
                     self.tell(&error);
-                    self.sleep(PAUSE).await;
-                    return Ok(None);
+                    if left.is_zero() {
+                        self.sleep(PAUSE).await;
+                        return Ok(None);
+                    }
+                    self.sleep(PAUSE.min(left)).await;
                 }
-                Err(error) => return Err(error),
-            };
-            tick = ticks.latest(self.env.time_of_day()).unwrap_or(tick);
-            let mine = self.show(&guard, unmarked(tick)).await?
-                && (self.retry || self.show(&guard, marked(tick)).await?)
-                // Held until here: nobody else was between the two.
-                && !guard.is_lost();
-            if mine {
-                return Ok(Some(Turn { at: tick, guard }));
+                entered => return entered,
             }
-            // Whatever comes of it: the lease ends.
-            let _ = guard.unlock().await;
-            return Ok(None);
         }
+    }
+
+    /// The tick, if it has not been run. Or a later one, if that is due by now.
+    async fn claim(
+        &self,
+        ticks: &mut Ticks,
+        tick: SystemTime,
+        guard: Guard,
+    ) -> Result<Option<Turn>> {
+        let tick = ticks.latest(self.env.time_of_day()).unwrap_or(tick);
+        let mine = self.show(&guard, unmarked(tick)).await?
+            && (self.retry || self.show(&guard, marked(tick)).await?)
+            // Held until here: nobody else was between the two.
+            && !guard.is_lost();
+        if mine {
+            return Ok(Some(Turn { at: tick, guard }));
+        }
+        if self.retry && guard.is_lost() {
+            ticks.again(tick);
+        }
+        // Whatever comes of it: the lease ends.
+        let _ = guard.unlock().await;
+        Ok(None)
     }
 
     /// Whether the gate lets this in. Asked until there is an answer, as long as the lock is held: asking twice does no harm.

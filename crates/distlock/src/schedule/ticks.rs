@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::node::LOOK;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Gives the first tick after a time.
@@ -18,11 +19,13 @@ pub(super) struct Ticks {
     /// The next one was asked for after this time.
     after: SystemTime,
     ahead: Option<SystemTime>,
+    /// One that was taken, and has to be run again.
+    again: Option<SystemTime>,
 }
 
 impl Ticks {
     pub(super) fn new(next: Next, from: SystemTime) -> Ticks {
-        let mut ticks = Ticks { next, after: from, ahead: None };
+        let mut ticks = Ticks { next, after: from, ahead: None, again: None };
         ticks.advance(from);
         ticks
     }
@@ -34,8 +37,11 @@ impl Ticks {
             return Err(Error::new(ErrorKind::InvalidDuration, text));
         }
         let period = Duration::from_millis(millis);
+        let origin = UNIX_EPOCH.checked_add(offset).ok_or_else(|| {
+            let text = format!("an offset of {offset:?} is more than a clock can say");
+            Error::new(ErrorKind::InvalidDuration, text)
+        })?;
         let next = move |after: SystemTime| {
-            let origin = UNIX_EPOCH + offset;
             let passed = after.duration_since(origin).unwrap_or_default();
             let periods = passed.as_millis() / period.as_millis() + 1;
             let periods = u32::try_from(periods).ok();
@@ -61,13 +67,27 @@ impl Ticks {
 
     /// The latest that is due, if one is; those before it are left out.
     pub(super) fn latest(&mut self, now: SystemTime) -> Option<SystemTime> {
-        let mut due = None;
+        let mut due = self.again.take();
         for looked_at in 0.. {
             let Some(tick) = self.ahead.filter(|tick| *tick <= now) else { break };
             due = Some(tick);
             self.advance(if looked_at < BACKLOG { tick } else { now });
         }
         due
+    }
+
+    /// This one is due until a later one is.
+    pub(super) fn again(&mut self, tick: SystemTime) {
+        self.again = Some(tick);
+    }
+
+    /// If the clock was set back far, what it passed over is to come: of that the gate knows what was run.
+    pub(super) fn set_back(&mut self, now: SystemTime) {
+        if self.after.duration_since(now).is_ok_and(|back| back > LOOK) {
+            self.after = now;
+            let sooner = (self.next)(now).filter(|tick| *tick > now);
+            self.ahead = sooner.into_iter().chain(self.ahead).min();
+        }
     }
 
     fn advance(&mut self, after: SystemTime) {
@@ -130,5 +150,39 @@ mod tests {
         assert_eq!(ticks.latest(at(2000)), Some(at(1000)));
         assert_eq!(ticks.peek(), None);
         assert!(Ticks::every(Duration::from_micros(999), Duration::ZERO, at(0)).is_err());
+    }
+
+    #[test]
+    fn one_that_is_run_again_gives_way_to_a_later_one() {
+        let second = Duration::from_secs(1);
+        let mut ticks = Ticks::every(second, Duration::ZERO, at(500)).expect("valid");
+        assert_eq!(ticks.latest(at(1000)), Some(at(1000)));
+        ticks.again(at(1000));
+        assert_eq!(ticks.latest(at(1999)), Some(at(1000)));
+        assert_eq!(ticks.latest(at(1999)), None);
+        ticks.again(at(1000));
+        assert_eq!(ticks.latest(at(2000)), Some(at(2000)));
+        assert_eq!(ticks.latest(at(2000)), None);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_far_passes_its_ticks_again() {
+        let mut ticks = Ticks::every(LOOK, Duration::ZERO, UNIX_EPOCH + 100 * LOOK).expect("valid");
+        ticks.set_back(UNIX_EPOCH + 99 * LOOK);
+        assert_eq!(ticks.peek(), Some(UNIX_EPOCH + 101 * LOOK), "not far");
+        let mended = UNIX_EPOCH + 50 * LOOK;
+        ticks.set_back(mended);
+        assert_eq!(ticks.latest(mended + LOOK), Some(mended + LOOK));
+        // One that can say nothing about the past keeps what it has said.
+        let mut once = Some(at(200_000));
+        let mut ticks = Ticks::new(Box::new(move |_| once.take()), at(100_000));
+        ticks.set_back(at(0));
+        assert_eq!(ticks.peek(), Some(at(200_000)));
+    }
+
+    #[test]
+    fn an_offset_that_no_clock_can_say_is_refused() {
+        let refused = Ticks::every(LOOK, Duration::MAX, at(0)).expect_err("too long");
+        assert_eq!(refused.kind(), ErrorKind::InvalidDuration);
     }
 }

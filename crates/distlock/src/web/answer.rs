@@ -5,8 +5,10 @@ use std::time::Duration;
 use http::header::RETRY_AFTER;
 use http::{HeaderValue, Response, StatusCode};
 
+use crate::config;
 use crate::error::{Error, ErrorKind};
 use crate::kinds::Mutex;
+use crate::locks::Locks;
 
 /// What a client is told whose key is locked by another request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -31,16 +33,20 @@ const SOON: Option<u64> = Some(1);
 
 impl Answer {
     /// Somebody else has the lock.
-    pub(super) async fn busy(busy: Busy, mutex: &Mutex) -> Answer {
+    pub(super) async fn busy(busy: Busy, locks: &Locks, mutex: &Mutex) -> Answer {
         let status = match busy {
             Busy::Locked => StatusCode::LOCKED,
             Busy::Conflict => StatusCode::CONFLICT,
         };
-        match mutex.ttl().await {
-            Ok(left) => Answer { status, retry_after: Some(seconds(left.unwrap_or_default())) },
-            // Busy it was, and how long for cannot be asked.
-            Err(_) => Answer { status, retry_after: SOON },
-        }
+        let env = locks.engine().env.clone();
+        let left = tokio::select! {
+            left = mutex.ttl() => left.ok(),
+            // The answer is known but for its header: a store that stalls does not keep a client waiting.
+            () = env.sleep_until(env.now().after(config::REPLY_TIMEOUT)) => None,
+        };
+        // Busy it was, also if how long for cannot be asked.
+        let retry_after = left.map_or(SOON, |left| Some(seconds(left.unwrap_or_default())));
+        Answer { status, retry_after }
     }
 
     /// The lock could not be had, or was lost.

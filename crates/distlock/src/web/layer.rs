@@ -145,7 +145,7 @@ where
         Box::pin(async move {
             match rules.serve(&mutex, async move |_| judged(inner.call(request).await)).await {
                 Ok(Some(response)) => Ok(response),
-                Ok(None) => Ok(Answer::busy(rules.busy, &mutex).await.response()),
+                Ok(None) => Ok(Answer::busy(rules.busy, &rules.locks, &mutex).await.response()),
                 Err(Trouble::Lock(error)) => Ok(Answer::failed(&error).response()),
                 Err(Trouble::Said(response)) => Ok(response),
                 Err(Trouble::Inner(error)) => Err(error),

@@ -91,7 +91,8 @@ where
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
         let key = K::from_request_parts(parts, state).await.map_err(|e| Refused(Why::Key(e)))?;
-        let mutex = Locks::from_ref(state).mutex(key.lock_name());
+        let locks = Locks::from_ref(state);
+        let mutex = locks.mutex(key.lock_name());
         let request = mutex.try_lock().wait(K::WAIT);
         let guard = match K::LEASE {
             Some(lease) => request.lease(lease).await,
@@ -99,7 +100,7 @@ where
         };
         match guard {
             Ok(Some(guard)) => Ok(Locked { key, guard }),
-            Ok(None) => Err(Refused(Why::Lock(Answer::busy(K::BUSY, &mutex).await))),
+            Ok(None) => Err(Refused(Why::Lock(Answer::busy(K::BUSY, &locks, &mutex).await))),
             Err(error) => Err(Refused(Why::Lock(Answer::failed(&error)))),
         }
     }

@@ -6,9 +6,11 @@
 mod dashboard;
 mod scrape;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use distlock::{Locks, Metrics};
+use distlock::store::Kind;
+use distlock::{Event, Locks, Metrics, Observer, Subject};
 use distlock_testkit::Server;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 
@@ -27,12 +29,26 @@ async fn the_right_counts_are_scraped() {
         .unwrap()
         .install()
         .unwrap();
+    alarms_begin_at_zero(port).await;
     requests_by_outcome(port).await;
     holds_by_how_they_end(port).await;
     several_at_once_count_as_one_request(port).await;
     what_the_watchdog_and_the_network_do(port).await;
+    what_takes_long(port).await;
     descriptions_and_units_are_there(port).await;
     dashboard::asks_for_nothing_that_is_not_there(&Scrape::now(port).await);
+}
+
+/// `increase()` over a series that is born at 1 is 0, and the first loss would raise no alarm.
+async fn alarms_begin_at_zero(port: u16) {
+    let _locks = Locks::memory();
+    let seen = Scrape::now(port).await;
+    for kind in Kind::ALL {
+        for name in ["distlock_lost_total", "distlock_suspect_total"] {
+            let sample = format!("{name}{{kind=\"{}\"}} 0", kind.as_str());
+            assert!(seen.text().lines().any(|line| line == sample), "not seen: {sample}");
+        }
+    }
 }
 
 async fn requests_by_outcome(port: u16) {
@@ -141,7 +157,7 @@ async fn what_the_watchdog_and_the_network_do(port: u16) {
     let renewed = |seen: &Scrape| seen.get("distlock_renew_total", "fenced") >= 2.0;
     Scrape::until(port, "renewed", renewed).await;
     server.stop();
-    let in_doubt = |seen: &Scrape| seen.get("distlock_suspect_total", "fenced") == 1.0;
+    let in_doubt = |seen: &Scrape| seen.get("distlock_suspect_total", "fenced") >= 1.0;
     Scrape::until(port, "in doubt", in_doubt).await;
     held.lost().await;
     let seen = Scrape::now(port).await;
@@ -155,7 +171,30 @@ async fn what_the_watchdog_and_the_network_do(port: u16) {
     assert_eq!(seen.of("distlock_acquire_total", "fenced", "failed"), 1.0);
 }
 
+async fn what_takes_long(port: u16) {
+    let locks = Locks::builder().url("memory:slow").slow_hold(SOON).connect().await.unwrap();
+    let held = locks.simple("report").lock().lease(LONG).await.unwrap();
+    let slow = |seen: &Scrape| seen.get("distlock_slow_hold_total", "simple") == 1.0;
+    Scrape::until(port, "it takes long", slow).await;
+    held.unlock().await.unwrap();
+}
+
+/// As if every hold came about after an outage and without its replicas: a figure is shown once it has counted something.
+#[derive(Debug)]
+struct Troubled;
+
+impl Observer for Troubled {
+    fn observe(&self, lock: Subject<'_>, event: Event) {
+        if let Event::Entered = event {
+            Metrics.observe(lock, Event::NotDurable);
+            Metrics.observe(lock, Event::Reconnected);
+        }
+    }
+}
+
 async fn descriptions_and_units_are_there(port: u16) {
+    let troubled = Locks::builder().url("memory:troubled").observer(Arc::new(Troubled));
+    troubled.connect().await.unwrap().mutex("k").lock().await.unwrap().unlock().await.unwrap();
     let seen = Scrape::now(port).await;
     for (name, sort) in [
         ("distlock_acquire_total", "counter"),
@@ -163,6 +202,10 @@ async fn descriptions_and_units_are_there(port: u16) {
         ("distlock_hold_seconds", "histogram"),
         ("distlock_lost_total", "counter"),
         ("distlock_renew_total", "counter"),
+        ("distlock_suspect_total", "counter"),
+        ("distlock_slow_hold_total", "counter"),
+        ("distlock_not_durable_total", "counter"),
+        ("distlock_reconnect_total", "counter"),
         ("distlock_held", "gauge"),
         ("distlock_waiting", "gauge"),
     ] {

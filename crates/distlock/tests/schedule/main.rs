@@ -1,6 +1,7 @@
 //! A job of a fleet runs once per tick, whatever clocks and nodes do.
 #![allow(clippy::unwrap_used)] // helpers of tests
 
+mod fleet;
 mod servers;
 mod virtual_time;
 

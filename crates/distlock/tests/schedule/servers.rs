@@ -1,7 +1,9 @@
 //! On real servers, in real time.
 #![cfg(feature = "redis")]
 
-use std::time::{Duration, SystemTime};
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use distlock::{Locks, Tick};
 use distlock_testkit::suites::eventually;
@@ -73,7 +75,10 @@ async fn the_tick_of_a_killed_process_is_run_by_another() {
         });
     }
     // Both wait behind it.
-    eventually("both listen", || async { !server.pubsub_channels().await.is_empty() }).await;
+    let listens = |client: &String| client.contains(" sub=1 ");
+    let both =
+        || async { server.clients().await.iter().filter(|client| listens(client)).count() == 2 };
+    eventually("both listen", both).await;
     assert_eq!(runs.count(), 0);
     dead.kill();
     while let Some(node) = nodes.join_next().await {
@@ -82,30 +87,66 @@ async fn the_tick_of_a_killed_process_is_run_by_another() {
     runs.assert_each_once(&[tick]);
 }
 
-/// The server is away over several ticks: nothing ends, and the ticks that come when it is back are run.
+/// The server is away over several ticks: nothing ends, and of the ticks that come when it is back each is run once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outage_is_waited_out() {
     let server = Server::builder(Flavor::Redis).keep_data().start().await;
-    let (locks, runs) = (connect(&server).await, Runs::default());
-    let noted = runs.clone();
-    let node = tokio::spawn(async move {
-        let job = move |tick: Tick| {
-            noted.note(&tick, 0);
-            async {}
-        };
-        locks.schedule("job").every(Duration::from_millis(250)).run(job).await
-    });
+    let (runs, mut nodes) = (Runs::default(), JoinSet::new());
+    for node in 0..2 {
+        let (locks, runs) = (connect(&server).await, runs.clone());
+        nodes.spawn(async move {
+            let job = |tick: Tick| {
+                runs.note(&tick, node);
+                async {}
+            };
+            locks.schedule("job").every(Duration::from_millis(250)).run(job).await
+        });
+    }
     eventually("it runs", || async { runs.count() > 2 }).await;
     server.kill();
     tokio::time::sleep(SOON).await; // ticks that nobody can run
     server.restart().await;
     let before = runs.count();
     eventually("it goes on", || async { runs.count() > before + 2 }).await;
-    assert!(!node.is_finished());
-    node.abort();
+    assert!(nodes.try_join_next().is_none(), "none has ended");
+    nodes.shutdown().await;
     for (at, nodes) in runs.by_tick() {
-        assert_eq!(nodes.len(), 1, "{at:?} ran {} times", nodes.len());
+        assert_eq!(nodes.len(), 1, "{at:?} ran on {nodes:?}");
     }
+}
+
+/// Told to stop at any point, a node has run its tick or left it to others: what is marked and not run, nobody runs.
+#[tokio::test]
+async fn a_stop_costs_no_tick() {
+    let server = Server::redis().await;
+    let locks = connect(&server).await;
+    let (mut left, mut run) = (0, 0);
+    for polls in 1..=25 {
+        let (runs, name) = (Runs::default(), format!("job{polls}"));
+        let millis = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64 + 50;
+        let mut asked = 0;
+        let stop = poll_fn(move |_| {
+            asked += 1;
+            if asked < polls { Poll::Pending } else { Poll::Ready(()) }
+        });
+        let job = |tick: Tick| {
+            runs.note(&tick, 0);
+            async {}
+        };
+        let tick = UNIX_EPOCH + Duration::from_millis(millis);
+        locks.schedule(&name).times([tick]).until(stop).run(job).await.unwrap();
+        if runs.count() == 1 {
+            run += 1;
+        } else {
+            left += 1;
+            // The lower of the tick's two numbers: let in unless the tick is marked.
+            let unmarked = locks.fence_gate(&name).admit(2 * millis + 1).await;
+            unmarked.unwrap_or_else(|error| panic!("stopped at poll {polls}: {error}"));
+        }
+        let free = || async { !locks.mutex(&name).is_locked().await.unwrap() };
+        eventually("the lock is free", free).await;
+    }
+    assert!(left > 0 && run > 0, "{left} were left, {run} run");
 }
 
 /// Without a runtime of the program's.

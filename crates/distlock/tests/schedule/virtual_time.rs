@@ -2,103 +2,15 @@
 
 use std::future::pending;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
-use distlock::env::{BoxFuture, Env, Moment, Virtual};
-use distlock::{ErrorKind, Locks};
+use distlock::ErrorKind;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::Runs;
-
-const SECOND: Duration = Duration::from_secs(1);
-const PERIOD: Duration = Duration::from_secs(60);
-
-/// Surroundings in which the time of day is wrong.
-#[derive(Clone, Debug)]
-struct Skewed {
-    inner: Virtual,
-    ahead: Duration,
-    behind: Duration,
-}
-
-impl Env for Skewed {
-    fn now(&self) -> Moment {
-        self.inner.now()
-    }
-
-    fn time_of_day(&self) -> SystemTime {
-        self.inner.time_of_day() + self.ahead - self.behind
-    }
-
-    fn sleep_until(&self, at: Moment) -> BoxFuture<'static, ()> {
-        self.inner.sleep_until(at)
-    }
-
-    fn spawn(&self, work: BoxFuture<'static, ()>) {
-        self.inner.spawn(work);
-    }
-
-    fn spawn_apart(&self, work: BoxFuture<'static, ()>) {
-        self.inner.spawn_apart(work);
-    }
-
-    fn spawn_watchdog(&self, work: BoxFuture<'static, ()>) {
-        self.inner.spawn_watchdog(work);
-    }
-
-    fn random(&self) -> u64 {
-        self.inner.random()
-    }
-}
-
-/// Nodes on one table in memory, each with the time of day as it sees it.
-struct Fleet {
-    env: Virtual,
-    name: String,
-    runs: Runs,
-    nodes: JoinSet<distlock::Result<()>>,
-    /// The ticks, the first of which comes in an hour.
-    ticks: Vec<SystemTime>,
-}
-
-impl Fleet {
-    fn new(ticks: u32) -> Fleet {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let name = format!("memory:schedule-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
-        let env = Virtual::new();
-        // Whole seconds, as `every` has them.
-        let now = env.time_of_day().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-        let first = SystemTime::UNIX_EPOCH + Duration::from_secs(now + 3600);
-        let ticks = (0..ticks).map(|number| first + number * PERIOD).collect();
-        Fleet { env, name, runs: Runs::default(), nodes: JoinSet::new(), ticks }
-    }
-
-    async fn locks(&self, ahead: Duration, behind: Duration) -> Locks {
-        let env = Skewed { inner: self.env.clone(), ahead, behind };
-        Locks::builder().url(&self.name).env(env).connect().await.unwrap()
-    }
-
-    /// A node whose job takes this long.
-    async fn node(&mut self, ahead: Duration, behind: Duration, takes: Duration) {
-        let locks = self.locks(ahead, behind).await;
-        let (runs, ticks, node) = (self.runs.clone(), self.ticks.clone(), self.nodes.len());
-        self.nodes.spawn(async move {
-            let job = |tick: distlock::Tick| {
-                runs.note(&tick, node);
-                async move { sleep(takes).await }
-            };
-            locks.schedule("job").times(ticks).run(job).await
-        });
-    }
-
-    async fn end(&mut self) {
-        while let Some(node) = self.nodes.join_next().await {
-            node.unwrap().unwrap();
-        }
-    }
-}
+use crate::fleet::{Fleet, PERIOD, SECOND};
 
 #[tokio::test(start_paused = true)]
 async fn five_nodes_run_each_of_a_hundred_ticks_once() {
@@ -233,6 +145,50 @@ async fn a_lost_lock_stops_the_job_and_the_schedule_goes_on() {
     fleet.runs.assert_each_once(&fleet.ticks);
 }
 
+/// There is no other node that could, so the one that lost its lock does.
+#[tokio::test(start_paused = true)]
+async fn a_node_alone_that_lost_its_lock_runs_the_tick_again_if_asked_to() {
+    let fleet = Fleet::new(2);
+    let locks = fleet.locks(Duration::ZERO, Duration::ZERO).await;
+    let (thief, runs) = (locks.clone(), fleet.runs.clone());
+    let job = |tick: distlock::Tick| {
+        runs.note(&tick, 0);
+        let steal = (runs.count() == 1).then(|| thief.clone());
+        async move {
+            if let Some(thief) = steal {
+                thief.mutex("job").force_unlock().await.unwrap();
+                tick.scope().lost().await;
+                pending().await
+            }
+        }
+    };
+    locks.schedule("job").times(fleet.ticks.clone()).retry_if_died().run(job).await.unwrap();
+    let ran: Vec<SystemTime> = fleet.runs.all().iter().map(|run| run.0).collect();
+    assert_eq!(ran, [fleet.ticks[0], fleet.ticks[0], fleet.ticks[1]]);
+}
+
+/// A node began with its clock two days ahead, which is mended before it has run anything.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_set_back_costs_no_ticks() {
+    let (fleet, day) = (Fleet::new(1), 24 * 3600 * SECOND);
+    let (locks, clock) = fleet.with_clock(2 * day).await;
+    let runs = fleet.runs.clone();
+    let job = move |tick: distlock::Tick| {
+        runs.note(&tick, 0);
+        async {}
+    };
+    // At the first tick of the fleet, which is in an hour, and each hour after it.
+    let phase = fleet.ticks[0].duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() % 3600;
+    let schedule = locks.schedule("job").every(3600 * SECOND).offset(phase as u32 * SECOND);
+    let node = tokio::spawn(schedule.run(job));
+    sleep(600 * SECOND).await;
+    clock.set(Duration::ZERO);
+    sleep(4 * 3600 * SECOND).await;
+    node.abort();
+    let hours: Vec<_> = (0..4).map(|hour| fleet.ticks[0] + hour * 3600 * SECOND).collect();
+    fleet.runs.assert_each_once(&hours);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stop_lets_the_job_finish_and_leaves_the_lock_free() {
     let fleet = Fleet::new(100);
@@ -267,6 +223,8 @@ async fn what_cannot_be_kept_is_said_and_a_wrong_clock_is_forgotten() {
     assert_eq!(without.kind(), ErrorKind::Config);
     let short = locks.schedule("job").every(Duration::ZERO).run(never).await.unwrap_err();
     assert_eq!(short.kind(), ErrorKind::InvalidDuration);
+    let late = locks.schedule("job").every(PERIOD).offset(Duration::MAX);
+    assert_eq!(late.run(never).await.unwrap_err().kind(), ErrorKind::InvalidDuration);
     let nameless = locks.schedule("").every(PERIOD).run(never).await.unwrap_err();
     assert_eq!(nameless.kind(), ErrorKind::InvalidName);
 

@@ -4,6 +4,7 @@
 mod believing;
 mod connecting;
 mod failing;
+mod moving;
 mod strikes;
 mod two_primaries;
 

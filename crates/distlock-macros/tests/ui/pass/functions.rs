@@ -68,6 +68,38 @@ fn moved(mut words: Vec<String>) -> distlock::Result<String> {
     Ok(words.concat())
 }
 
+/// Names that a macro might use itself, and arguments that have none.
+#[locked("{guard}:{a}:{scope}", via = locks)]
+async fn named(
+    locks: &Locks,
+    guard: u32,
+    (a, b): (u32, u32),
+    Pair { scope, .. }: Pair,
+) -> distlock::Result<u32> {
+    Ok(guard + a + b + scope)
+}
+
+#[locked("{a}", via = locks)]
+fn blocking_patterns(locks: &Locks, [a, b]: [u32; 2], _: &str) -> distlock::Result<u32> {
+    Ok(a + b)
+}
+
+struct Pair {
+    scope: u32,
+}
+
+impl Pair {
+    #[locked("{self.scope}", via = locks)]
+    async fn into_scope(self, locks: &Locks) -> distlock::Result<u32> {
+        Ok(self.scope)
+    }
+
+    #[locked("{self.scope}", via = locks)]
+    fn into_scope_blocking(self, locks: Locks) -> distlock::Result<Pair> {
+        Ok(self)
+    }
+}
+
 fn is_send<T: Send>(value: T) -> T {
     value
 }
@@ -83,6 +115,10 @@ async fn main() {
     assert_eq!(displayed(&locks, 1).await.unwrap().to_string(), "<1>");
     assert_eq!(boxed(&locks).await.unwrap(), 7);
     assert_eq!(moved(vec!["a".to_owned()]).unwrap(), "aend");
+    assert_eq!(is_send(named(&locks, 1, (2, 3), Pair { scope: 4 })).await.unwrap(), 10);
+    assert_eq!(blocking_patterns(&locks, [1, 2], "").unwrap(), 3);
+    assert_eq!(Pair { scope: 4 }.into_scope(&locks).await.unwrap(), 4);
+    assert_eq!(Pair { scope: 4 }.into_scope_blocking(locks.clone()).unwrap().scope, 4);
     if let Err(Trouble::Lock(error)) = parse(locks, "1".to_owned()).await {
         panic!("{error}");
     }

@@ -69,7 +69,12 @@ pub async fn whoever_does_not_get_it_says_nothing(ground: Ground) {
         assert_eq!(fields(&ground, &name).await.unwrap_or(1), 1, "{way:?}");
         held.unlock().await;
         for _ in 0..10 {
-            let mut request = elsewhere.mutex(&name).lock().label("cancelled").into_future();
+            let request = match way {
+                Way::Fair => elsewhere.fair(&name).lock(),
+                Way::Simple => elsewhere.simple(&name).lock(),
+                _ => elsewhere.mutex(&name).lock(),
+            };
+            let mut request = request.label("cancelled").into_future();
             // In memory it is there at once, and dropped as a guard.
             let once =
                 |cx: &mut Context<'_>| Poll::Ready(Pin::new(&mut request).poll(cx).is_ready());

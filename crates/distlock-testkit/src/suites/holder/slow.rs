@@ -12,7 +12,7 @@ use crate::suites::{Recorder, eventually};
 /// Renewed and leased alike: one warning, while it is held.
 pub async fn a_hold_that_takes_long_is_warned_of_once(ground: Ground) {
     let seen = Recorder::new();
-    let builder = ground.builder().observer(seen.clone()).watchdog(ms(600)).slow_hold(ms(200));
+    let builder = ground.builder().observer(seen.clone()).watchdog(secs(5)).slow_hold(ms(200));
     let locks = builder.connect().await.expect("the store can be opened");
     let mut held = Vec::new();
     for way in WAYS {

@@ -3,7 +3,7 @@
 -- ARGV  those of the step; then for each claim   1 which of KEYS is the lock; 0 if that has no time to live of its own   2 its field
 --       3 what it says   4 for how many ms that is kept if the lock does not tell   5 the field that it passes from, or nothing;
 --       then acquire | all | renew | release | force, and how many claims
--- Returns what the step returns. What is refused beside it costs nobody a lock, hence pcall.
+-- Returns what the step returns. A command that is refused beside it costs nobody a lock, hence pcall.
 -- Redisson has none, and never looks.
 local doing, count = ARGV[#ARGV - 1], tonumber(ARGV[#ARGV])
 local keys, args = {}, {}
