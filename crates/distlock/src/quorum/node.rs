@@ -80,6 +80,8 @@ impl Node {
         Box::pin(async move {
             let turn = place.turn().await;
             let answer = node.store.acquire(&claim).await;
+            // Also of one that became a debt while this stood behind it in the line: paid later, it would take this vote back.
+            node.owed().claims.remove(&key(&claim));
             node.heard(&answer);
             Took { answer, turn }
         })
