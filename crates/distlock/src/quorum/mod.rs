@@ -149,20 +149,30 @@ impl Quorum {
         }
     }
 
-    /// Takes back an attempt that came to nothing wherever it may have arrived. Waits only for those who said that it did.
+    /// Takes back an attempt that came to nothing wherever it may have arrived. Waits for those who said that it did, and for the
+    /// others not for long: but for this, whoever tries again and again would line up more at a slow node than it can do.
     async fn withdraw(&self, claim: &Claim, answers: &Answers<Attempt>) {
         let claim = Claim { depth: 0, ..claim.clone() };
-        let (mut gave, mut steps) = (Vec::new(), Vec::new());
+        let (mut asked, mut steps) = (Vec::new(), Vec::new());
         for (node, answer) in self.nodes.iter().zip(answers) {
             if !matches!(answer, Some(Ok(Attempt::Busy { .. }))) {
-                gave.push(matches!(answer, Some(Ok(_))) || is_not_durable(answer));
+                let gave = matches!(answer, Some(Ok(_))) || is_not_durable(answer);
+                asked.push((node.clone(), gave));
                 steps.push(node.release(&claim));
             }
         }
-        let enough = |released: &Answers<Released>| {
-            released.iter().zip(&gave).all(|(released, gave)| released.is_some() || !gave).into()
+        let known = |released: &Answers<Released>| {
+            let mut missing =
+                released.iter().zip(&asked).filter(|(released, _)| released.is_none());
+            if missing.clone().any(|(_, (_, gave))| *gave) {
+                return Known::TooLittle;
+            }
+            match missing.any(|(_, (node, _))| !node.is_away()) {
+                true => Known::Nearly,
+                false => Known::Enough,
+            }
         };
-        drop(ask(&self.env, steps, enough).await);
+        drop(ask(&self.env, steps, known).await);
     }
 
     async fn release_everywhere(&self, claim: &Claim) -> Result<Released> {
