@@ -167,7 +167,7 @@ impl Quorum {
             if missing.clone().any(|(_, (_, gave))| *gave) {
                 return Known::TooLittle;
             }
-            match missing.any(|(_, (node, _))| !node.is_away()) {
+            match missing.any(|(_, (node, _))| !node.is_away() && node.is_behind(&claim)) {
                 true => Known::Nearly,
                 false => Known::Enough,
             }

@@ -65,6 +65,11 @@ impl Node {
         self.away.load(Ordering::Relaxed)
     }
 
+    /// Whether more than one attempt for this hold is still to be done there.
+    pub(super) fn is_behind(&self, claim: &Claim) -> bool {
+        self.turns.waiting(&key(claim)) > 1
+    }
+
     /// Takes note of whether it answered.
     fn heard<T>(&self, answer: &Result<T>) {
         let away = matches!(answer, Err(e) if e.is_passing());

@@ -42,6 +42,11 @@ impl Turns {
         }
     }
 
+    /// How many stand in this line behind the first.
+    pub(super) fn waiting(&self, key: &Key) -> usize {
+        self.lines().get(key).map_or(0, VecDeque::len)
+    }
+
     /// Whether nothing is under way.
     pub(super) fn is_idle(&self) -> bool {
         self.lines().is_empty()
