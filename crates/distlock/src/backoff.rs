@@ -1,7 +1,26 @@
-//! Pauses between attempts.
+//! How those who wait find out that they may go on: pauses between attempts.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
+
+/// How those who wait find out that they may go on.
+///
+/// ```
+/// use distlock::{Locks, WaitBy};
+///
+/// # distlock::block_on(async {
+/// let locks = Locks::builder().url("memory:").wait_by(WaitBy::Spin).connect().await?;
+/// # locks.mutex("k").lock().await?.unlock().await }).unwrap();
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WaitBy {
+    /// They are told: within a millisecond or so, and waiting costs nothing.
+    #[default]
+    Notify,
+    /// They ask again and again, with the pauses of [`Spin`](crate::Spin). For servers or users that may not use Pub/Sub.
+    Spin,
+}
 
 /// How long a waiter that polls pauses between two attempts; for [`Spin`](crate::Spin) and [`Simple`](crate::Simple).
 ///

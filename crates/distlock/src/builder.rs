@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backoff::Backoff;
+use crate::backoff::{Backoff, WaitBy};
 use crate::config;
 use crate::durability::Durability;
 use crate::engine::{self, Engine, Tuning};
@@ -16,18 +16,18 @@ use crate::memory::MemoryStore;
 use crate::observe::{self, Observer};
 use crate::store::{Kind, Store, What};
 
-/// How those who wait find out that they may go on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum WaitBy {
-    /// They are told: within a millisecond or so, and waiting costs nothing.
-    #[default]
-    Notify,
-    /// They ask again and again, with the pauses of [`Spin`](crate::Spin). For servers or users that may not use Pub/Sub.
-    Spin,
-}
-
 /// The settings of a [`Locks`]; each has a default.
+///
+/// ```
+/// # distlock::block_on(async {
+/// use std::time::Duration;
+/// use distlock::Locks;
+///
+/// let locks = Locks::builder().url("memory:").prefix("shop:").watchdog(Duration::from_secs(10)).connect().await?;
+/// let guard = locks.mutex("orders").lock().await?; // renewed every third of 10 s
+/// assert_eq!(guard.name(), "shop:orders");
+/// # guard.unlock().await }).unwrap();
+/// ```
 #[must_use = "a builder does nothing until it connects"]
 pub struct Builder {
     url: Option<String>,

@@ -18,6 +18,14 @@ use tokio::runtime::{Builder, Handle, RuntimeFlavor};
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A point on an [`Env`]'s clock, counted from an origin that is the same for the whole process.
+///
+/// ```
+/// use std::time::Duration;
+/// use distlock::env::{Env, System};
+///
+/// let now = System.now();
+/// assert_eq!(now.after(Duration::from_secs(2)).since(now), Duration::from_secs(2));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(NonZeroU64);
 
@@ -73,6 +81,14 @@ impl fmt::Debug for Moment {
 }
 
 /// Time, tasks and chance, as the library sees them.
+///
+/// ```
+/// use distlock::{Locks, env::Virtual};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> distlock::Result<()> {
+/// let locks = Locks::builder().url("memory:").env(Virtual::new()).connect().await?; // on tokio's clock
+/// # locks.mutex("k").lock().await?.unlock().await }
+/// ```
 pub trait Env: fmt::Debug + Send + Sync + 'static {
     /// The present, on a clock that never steps back and runs through suspend.
     fn now(&self) -> Moment;
@@ -105,6 +121,11 @@ pub trait Env: fmt::Debug + Send + Sync + 'static {
 }
 
 /// The real surroundings: `CLOCK_BOOTTIME`, tokio, two threads of the library's own.
+///
+/// ```
+/// use distlock::env::{Env, System};
+/// assert!(System.now() <= System.now());
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct System;
 

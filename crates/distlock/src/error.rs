@@ -35,6 +35,20 @@ struct Inner {
 }
 
 /// What sort of trouble it is. Contention, outage, loss and bad input never share a variant.
+///
+/// ```
+/// use distlock::{Error, ErrorKind};
+///
+/// fn status(error: &Error) -> u16 {
+///     match error.kind() {
+///         ErrorKind::WaitTimeout => 423, // busy: come again
+///         ErrorKind::Lost => 409,        // begun, and stopped
+///         _ if error.is_retryable() => 503,
+///         _ => 500, // a mistake in code or configuration
+///     }
+/// }
+/// assert_eq!(status(&Error::new(ErrorKind::Unavailable, "the store is away")), 503);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -94,6 +108,11 @@ impl Error {
     pub(crate) fn undone(mut self) -> Error {
         Arc::make_mut(&mut self.0).undone = true;
         self
+    }
+
+    /// Whether it is certain that nothing came of what failed.
+    pub(crate) fn is_undone(&self) -> bool {
+        self.0.undone
     }
 
     /// The same error, with where it was met unless it says so itself.

@@ -218,13 +218,45 @@ macro_rules! guards {
 
 guards! {
     /// A hold of the reading half of an [`Rw`](crate::Rw) lock.
+    ///
+    /// ```
+    /// # distlock::block_on(async {
+    /// let prices = distlock::Locks::memory().rw("prices");
+    /// let reading = prices.read().await?;
+    /// assert!(prices.try_read().await?.is_some() && prices.try_write().await?.is_none());
+    /// # reading.unlock().await }).unwrap();
+    /// ```
     ReadGuard;
     /// A hold of the writing half of an [`Rw`](crate::Rw) lock.
+    ///
+    /// ```
+    /// # distlock::block_on(async {
+    /// let prices = distlock::Locks::memory().rw("prices");
+    /// let writing = prices.write().await?;
+    /// assert!(prices.try_read().await?.is_none());
+    /// # writing.unlock().await }).unwrap();
+    /// ```
     WriteGuard;
     /// A hold of a [`Fenced`](crate::Fenced) lock, with its token.
+    ///
+    /// ```
+    /// # distlock::block_on(async {
+    /// let disk = distlock::Locks::memory().fenced("disk:7");
+    /// let first = disk.lock().await?.token();
+    /// assert!(disk.lock().await?.token() > first); // the disk refuses whatever comes with less than it has seen
+    /// # Ok::<(), distlock::Error>(()) }).unwrap();
+    /// ```
     FencedGuard;
     /// Some permits of a [`Semaphore`](crate::Semaphore) or a [`LeasedSemaphore`](crate::LeasedSemaphore). Dropping it
     /// gives them back.
+    ///
+    /// ```
+    /// # distlock::block_on(async {
+    /// let builds = distlock::Locks::memory().leased_semaphore("builds").with_permits(3);
+    /// let two = builds.acquire(2).await?;
+    /// assert_eq!((two.count(), two.ids().len(), builds.available().await?), (2, 2, 1));
+    /// # two.release().await }).unwrap();
+    /// ```
     Permits;
 }
 

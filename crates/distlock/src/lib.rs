@@ -99,9 +99,9 @@ pub use distlock_macros::locked;
 
 #[cfg(feature = "metrics")]
 pub use self::metrics::Metrics;
-pub use backoff::Backoff;
+pub use backoff::{Backoff, WaitBy};
 pub use blocking::block_on;
-pub use builder::{Builder, WaitBy};
+pub use builder::Builder;
 pub use durability::Durability;
 pub use engine::State;
 pub use error::{Error, ErrorKind, Result};

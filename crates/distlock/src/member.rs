@@ -15,6 +15,17 @@ use crate::store::{Kind, What};
 
 /// One of several locks that are acquired together. Made from a handle: `locks.mutex("k").into()`,
 /// `locks.rw("k").reader()`, `locks.semaphore("s").permits(2)`.
+///
+/// ```
+/// # distlock::block_on(async {
+/// use distlock::{Locks, Member, MultiLock};
+///
+/// let locks = Locks::memory();
+/// let members: [Member; 3] = [locks.mutex("ledger").into(), locks.rw("prices").reader(), locks.fair("desk").into()];
+/// let all = MultiLock::new(members).lock().await?; // all or none
+/// assert_eq!(all.guards().len(), 3);
+/// # all.unlock().await }).unwrap();
+/// ```
 #[derive(Clone)]
 pub struct Member {
     pub(crate) engine: Arc<Engine>,

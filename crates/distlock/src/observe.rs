@@ -7,6 +7,16 @@ use std::time::Duration;
 use crate::store::Kind;
 
 /// Something that happened to a lock, or to the connection that serves it.
+///
+/// ```
+/// use distlock::Event;
+///
+/// /// What a program may want to be woken up for.
+/// fn is_bad(event: Event) -> bool {
+///     matches!(event, Event::Lost | Event::NotDurable | Event::SlowHold { .. })
+/// }
+/// assert!(is_bad(Event::Lost) && !is_bad(Event::Renewed));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -64,6 +74,10 @@ pub enum Event {
 }
 
 /// How a request for a lock ended.
+///
+/// ```
+/// assert_eq!(distlock::Outcome::TimedOut.as_str(), "timeout"); // a label of `distlock_acquire_total`
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Outcome {
@@ -93,6 +107,14 @@ impl Outcome {
 }
 
 /// The lock an [`Event`] is about; the empty name for events of a whole connection.
+///
+/// ```
+/// use distlock::Subject;
+///
+/// fn about(lock: Subject<'_>) -> String {
+///     format!("{} {:?} for {}", lock.kind.as_str(), lock.name, lock.label.unwrap_or("itself"))
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Subject<'a> {
@@ -163,6 +185,15 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
 }
 
 /// The default observer: losses and doubts as `tracing` warnings, the rest at debug and trace level.
+///
+/// ```
+/// use distlock::{Locks, Tracing};
+///
+/// # distlock::block_on(async {
+/// // Without the figures of the feature `metrics`:
+/// let locks = Locks::builder().url("memory:").observer(std::sync::Arc::new(Tracing)).connect().await?;
+/// # locks.mutex("k").lock().await?.unlock().await }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tracing;
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use distlock_testkit::{Server, Worker, assert_clean, worker};
 use tokio::sync::{Mutex, MutexGuard};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 /// Between two looks at something that counts up.
 const LOOK: Duration = Duration::from_millis(50);
 /// What a waiter may cost its process.

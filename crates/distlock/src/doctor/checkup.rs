@@ -19,6 +19,15 @@ pub struct Examine {
 }
 
 /// A look at where locks are kept. Made by [`Locks::doctor`](crate::Locks::doctor); await it.
+///
+/// ```
+/// # distlock::block_on(async {
+/// use distlock::{Locks, store::Kind};
+///
+/// let report = Locks::memory().doctor().kinds(&[Kind::Mutex, Kind::Fair]).await;
+/// assert!(report.is_reached());
+/// # });
+/// ```
 #[must_use = "nobody looks until it is awaited"]
 pub struct Checkup {
     store: Arc<dyn Store>,

@@ -31,6 +31,15 @@ pub struct Report {
 }
 
 /// One thing that was looked at.
+///
+/// ```
+/// use distlock::doctor::{Finding, Level};
+///
+/// fn ticket(finding: &Finding) -> Option<String> {
+///     let Finding { level, subject, place, change, .. } = finding;
+///     (*level >= Level::Warning).then(|| format!("{subject} at {place}: {change}"))
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
@@ -49,6 +58,11 @@ pub struct Finding {
 }
 
 /// How bad a finding is. Later ones are worse.
+///
+/// ```
+/// use distlock::doctor::Level;
+/// assert!(Level::Ok < Level::Note && Level::Warning < Level::Fault);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Level {

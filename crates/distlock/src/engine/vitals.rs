@@ -9,6 +9,18 @@ use crate::config;
 use crate::env::{Env, Moment};
 
 /// How a hold is, as its guard tells it.
+///
+/// ```
+/// # distlock::block_on(async {
+/// use distlock::{Locks, State};
+///
+/// let locks = Locks::memory();
+/// let guard = locks.mutex("k").lock().await?;
+/// assert_eq!(guard.state(), State::Held);
+/// locks.mutex("k").force_unlock().await?;
+/// assert_eq!(guard.state(), State::Lost);
+/// # Ok::<(), distlock::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum State {

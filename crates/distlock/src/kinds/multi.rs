@@ -100,6 +100,16 @@ impl MultiLock {
 }
 
 /// A hold of every member of a [`MultiLock`]. Dropping it releases all.
+///
+/// ```
+/// # distlock::block_on(async {
+/// let locks = distlock::Locks::memory();
+/// let both = locks.multi(["acct:1", "acct:2"]).lock().await?;
+/// assert!(!both.is_lost() && locks.mutex("acct:2").is_locked().await?);
+/// both.unlock().await?; // both; says if one of them had been lost
+/// assert!(!locks.mutex("acct:2").is_locked().await?);
+/// # Ok::<(), distlock::Error>(()) }).unwrap();
+/// ```
 #[must_use = "dropping a guard releases the locks immediately"]
 #[clippy::has_significant_drop]
 pub struct MultiGuard {

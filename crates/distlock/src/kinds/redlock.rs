@@ -26,6 +26,9 @@ use crate::store::{Kind, What};
 /// renewal can, together with others that never had the hold, make a second majority: keep restarted servers out for longer
 /// than the longest lease.
 ///
+/// When `unlock` returns, a majority has let go. The last server may take a moment more, so a single try that comes from elsewhere in
+/// that moment can find the lock busy: give it a short [`wait`](Acquire::wait).
+///
 /// # If the holder dies
 /// The lock is free when its lease has ended on a majority.
 ///

@@ -5,7 +5,8 @@ use std::env::VarError;
 use std::time::Duration;
 
 use super::config;
-use crate::builder::{Builder, WaitBy};
+use crate::backoff::WaitBy;
+use crate::builder::Builder;
 use crate::durability::Durability;
 use crate::duration;
 use crate::error::Result;

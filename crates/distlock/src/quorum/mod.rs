@@ -35,7 +35,9 @@ use ask::{Asked, Known, ask};
 use listen::Ears;
 pub(crate) use node::Node;
 use node::{Renewed, Took};
-use votes::{Answers, Vote, Votes, column, count, free_in, kept, let_go};
+use votes::{
+    Answers, Vote, Votes, column, count, free_in, has_nothing, is_not_durable, kept, let_go,
+};
 
 /// After a tie the loser comes again after a while of at most this, by chance, so that those who tied do not tie again.
 const AFTER_A_TIE: Duration = Duration::from_millis(25);
@@ -155,15 +157,14 @@ impl Quorum {
         let claim = Claim { depth: 0, ..claim.clone() };
         let (mut asked, mut steps) = (Vec::new(), Vec::new());
         for (node, answer) in self.nodes.iter().zip(answers) {
-            if !matches!(answer, Some(Ok(Attempt::Busy { .. }))) {
+            if !has_nothing(answer) {
                 let gave = matches!(answer, Some(Ok(_))) || is_not_durable(answer);
                 asked.push((node.clone(), gave));
                 steps.push(node.release(&claim));
             }
         }
         let known = |released: &Answers<Released>| {
-            let mut missing =
-                released.iter().zip(&asked).filter(|(released, _)| released.is_none());
+            let mut missing = released.iter().zip(&asked).filter(|(done, _)| done.is_none());
             if missing.clone().any(|(_, (_, gave))| *gave) {
                 return Known::TooLittle;
             }
@@ -286,11 +287,6 @@ impl Quorum {
         };
         Error::new(kind, text)
     }
-}
-
-/// Whether a node has taken it, with too few replicas: no vote, but something to take back.
-fn is_not_durable<T>(answer: &Option<Result<T>>) -> bool {
-    matches!(answer, Some(Err(e)) if e.is_not_durable())
 }
 
 impl Store for Quorum {

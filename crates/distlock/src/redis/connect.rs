@@ -28,6 +28,23 @@ pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for T {}
 
 /// Makes byte streams to servers. [`Net`] is the real one; a simulated network is another.
+///
+/// ```
+/// use std::io;
+/// use distlock::env::BoxFuture;
+/// use distlock::net::{Connector, Endpoint, Net, Stream};
+///
+/// /// Writes down which servers a program talks to.
+/// #[derive(Debug)]
+/// struct Noted;
+/// impl Connector for Noted {
+///     fn connect<'a>(&'a self, endpoint: &'a Endpoint) -> BoxFuture<'a, io::Result<Box<dyn Stream>>> {
+///         println!("to {endpoint}");
+///         Net.connect(endpoint)
+///     }
+/// }
+/// let builder = distlock::Locks::builder().url("redis://127.0.0.1:6379").connector(std::sync::Arc::new(Noted));
+/// ```
 pub trait Connector: fmt::Debug + Send + Sync + 'static {
     /// A new stream to `endpoint`. An error of kind `InvalidInput` or `InvalidData` says that no retry will help.
     fn connect<'a>(&'a self, endpoint: &'a Endpoint) -> BoxFuture<'a, io::Result<Box<dyn Stream>>>;

@@ -241,6 +241,17 @@ impl fmt::Debug for Schedule {
 }
 
 /// One tick of a [`Schedule`], as the node sees it that runs it.
+///
+/// ```
+/// use distlock::{Scope, Tick};
+///
+/// async fn report(tick: Tick) {
+///     println!("the report of {:?}", tick.at());
+///     if tick.scope().is_lost() {
+///         return; // between two steps that cannot be taken back
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Tick {
     at: SystemTime,

@@ -117,6 +117,17 @@ pub enum LatchOp {
 }
 
 /// The id of one permit of a leased semaphore: 16 bytes, written as 32 hexadecimal digits.
+///
+/// ```
+/// # distlock::block_on(async {
+/// let builds = distlock::Locks::memory().leased_semaphore("builds").with_permits(3);
+/// let permit = builds.acquire(1).await?;
+/// let written_down = permit.ids()[0].to_string(); // for another process, which may give it back
+/// permit.leak();
+/// builds.release(&[written_down.parse()?]).await?;
+/// assert_eq!(builds.available().await?, 3);
+/// # Ok::<(), distlock::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PermitId([u8; 16]);
 

@@ -1,6 +1,93 @@
 //! The seam between the engine, which waits, and the stores, which decide.
 //!
 //! Programs do not need this module; authors of a store, and of test doubles that make one fail, do.
+//!
+//! # Examples
+//! A table behind the mutexes of one program. The [machines](state) know the rules, so that a store needs a place to keep
+//! what they say, and a way to call out who should look again:
+//!
+//! ```
+//! use std::collections::HashMap;
+//! use std::future::ready;
+//! use std::sync::{Arc, Mutex};
+//! use distlock::env::{BoxFuture, Env, System};
+//! use distlock::store::state::{Around, Machine, Step, Wake, fair::Entry};
+//! use distlock::store::{Attempt, Claim, Listener, Released, Snapshot, Store, Topic, What};
+//! use distlock::{Locks, Owner, Result};
+//!
+//! #[derive(Debug, Default)]
+//! struct Table {
+//!     entries: Mutex<HashMap<Arc<str>, Entry>>,
+//!     released: Arc<Topic>,
+//! }
+//!
+//! /// Neither fair nor fenced locks are kept here.
+//! struct Nothing;
+//! impl Around for Nothing {
+//!     fn listens(&self, _: Owner) -> bool {
+//!         false
+//!     }
+//!     fn token(&self) -> u64 {
+//!         0
+//!     }
+//! }
+//!
+//! impl Table {
+//!     /// One atomic step.
+//!     fn step<T>(&self, name: &str, step: impl FnOnce(Option<Entry>) -> Step<Entry, T>) -> T {
+//!         let mut entries = self.entries.lock().unwrap();
+//!         let Step { entry, answer, wake } = step(entries.remove(name));
+//!         entries.extend(entry.filter(|e| e.is_live(System.now())).map(|e| (name.into(), e)));
+//!         drop(entries);
+//!         if wake != Wake::Nobody {
+//!             self.released.wake();
+//!         }
+//!         answer
+//!     }
+//!
+//!     fn look(&self, name: &str) -> Snapshot {
+//!         let entries = self.entries.lock().unwrap();
+//!         entries.get(name).map_or_else(|| Snapshot::free(name), |e| e.view(name, System.now()))
+//!     }
+//! }
+//!
+//! impl Store for Table {
+//!     fn acquire<'a>(&'a self, c: &'a Claim) -> BoxFuture<'a, Result<Attempt>> {
+//!         Box::pin(ready(Ok(self.step(&c.name, |e| Entry::acquire(e, c, System.now(), &Nothing)))))
+//!     }
+//!     fn release<'a>(&'a self, c: &'a Claim) -> BoxFuture<'a, Result<Released>> {
+//!         Box::pin(ready(Ok(self.step(&c.name, |e| Entry::release(e, c, System.now(), &Nothing)))))
+//!     }
+//!     fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<bool>>> {
+//!         let renew = |c: &Claim| Ok(self.step(&c.name, |e| Entry::renew(e, c, System.now())));
+//!         Box::pin(ready(claims.iter().map(renew).collect()))
+//!     }
+//!     fn listen<'a>(&'a self, _: &'a Claim) -> BoxFuture<'a, Result<Listener>> {
+//!         Box::pin(ready(Ok(Listener::new(self.released.clone(), ()))))
+//!     }
+//!     fn inspect<'a>(&'a self, _: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
+//!         Box::pin(ready(Ok(self.look(name))))
+//!     }
+//!     fn force<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
+//!         let before = self.look(name);
+//!         self.step(name, |e| Entry::force(e, what, System.now(), &Nothing));
+//!         Box::pin(ready(Ok(before)))
+//!     }
+//!     fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<Snapshot>>> {
+//!         let entries = self.entries.lock().unwrap();
+//!         let names = entries.iter().filter(|(name, _)| name.starts_with(prefix));
+//!         Box::pin(ready(Ok(names.map(|(name, e)| e.view(name, System.now())).collect())))
+//!     }
+//! }
+//!
+//! # distlock::block_on(async {
+//! let locks = Locks::builder().store(Arc::new(Table::default())).connect().await?;
+//! let guard = locks.mutex("k").lock().await?;
+//! assert!(locks.mutex("k").try_lock().await?.is_none());
+//! let (waiter, ()) = tokio::join!(locks.mutex("k").lock(), async { drop(guard) });
+//! waiter?.unlock().await
+//! # }).unwrap();
+//! ```
 
 mod admin;
 mod claim;

@@ -11,6 +11,15 @@ use crate::kinds::Mutex;
 use crate::locks::Locks;
 
 /// What a client is told whose key is locked by another request.
+///
+/// ```
+/// use distlock::Locks;
+/// use distlock::web::{Busy, LockLayer};
+/// use http::Request;
+///
+/// let by_path = |request: &Request<()>| Some(request.uri().path().to_owned());
+/// let layer = LockLayer::new(&Locks::memory(), by_path).busy(Busy::Conflict);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Busy {
