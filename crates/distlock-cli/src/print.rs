@@ -55,8 +55,12 @@ pub(crate) fn name(name: &str) -> String {
     shown
 }
 
-/// The text with the user and password of every URL in it masked.
+/// The text with the user and password of every URL in it masked, and every password among the options of one.
 pub(crate) fn redact(text: &str) -> String {
+    mask_options(&mask_users(text))
+}
+
+fn mask_users(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(start) = rest.find("://") {
@@ -70,6 +74,30 @@ pub(crate) fn redact(text: &str) -> String {
                 rest = &after[at..];
             }
             None => rest = after,
+        }
+    }
+    shown + rest
+}
+
+/// The text with the value of every option masked that is a password (`?pass=…`, `&sentinel_pass=…`), known or misspelt.
+pub(crate) fn mask_options(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find(['?', '&']) {
+        let (before, after) = rest.split_at(start + 1);
+        shown.push_str(before);
+        rest = after;
+        // Behind the value comes the next option, or what is not of the URL: colours, or the quotes around it.
+        let end = after.find(|c: char| c == '&' || c.is_whitespace() || c.is_control());
+        let option = &after[..end.unwrap_or(after.len())];
+        let option = option.strip_suffix(['\'', '"', '`']).unwrap_or(option);
+        if let Some((key, value)) = option.split_once('=')
+            && key.to_ascii_lowercase().contains("pass")
+            && !value.is_empty()
+        {
+            shown.push_str(key);
+            shown.push_str("=***");
+            rest = &after[option.len()..];
         }
     }
     shown + rest
@@ -156,6 +184,13 @@ mod tests {
             ("rediss://:secret@a, redis://b", "rediss://***@a, redis://b"),
             ("redis://a:b@c redis://d:e@f", "redis://***@c redis://***@f"),
             ("file:/dir me@host ://", "file:/dir me@host ://"),
+            ("'redis+unix:///s?db=1&pass=p&user=u' ?", "'redis+unix:///s?db=1&pass=***&user=u' ?"),
+            (
+                "no '\u{1b}[33mredis+sentinel://a:b@c/m?sentinel_pass=p?q=&r\u{1b}[0m'",
+                "no '\u{1b}[33mredis+sentinel://***@c/m?sentinel_pass=***&r\u{1b}[0m'",
+            ),
+            ("'redis+unix:/s?password=p'", "'redis+unix:/s?password=***'"),
+            ("a?b=c&d=pass=e & compass= x", "a?b=c&d=pass=e & compass= x"),
         ];
         for (text, shown) in cases {
             assert_eq!(redact(text), shown);

@@ -1,34 +1,42 @@
-//! Signals that ask us to end.
+//! Signals that ask us to end, and those that are meant for the command.
 
 use std::io;
 
 use rustix::process::Signal;
 use tokio::signal::unix::{self, SignalKind};
 
-/// The signals that ask a program to end, each as a stream; `None` where whoever started us had it ignored.
+/// The signals that ask a program to end.
+const END: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
+
+/// Those that mean whatever a program says they mean. Uncaught they would end us, and the command with us.
+const ITS_OWN: [Signal; 2] = [Signal::USR1, Signal::USR2];
+
+/// Signals, each as a stream; those are missing that whoever started us had ignored.
 pub(crate) struct Signals {
-    streams: [(Signal, Option<unix::Signal>); 4],
+    streams: Vec<(Signal, unix::Signal)>,
     /// Caught, and then disregarded: see [`Signals::refuse_suspension`].
     suspend: Option<unix::Signal>,
 }
 
 impl Signals {
+    /// Those that ask us to end.
     pub(crate) fn new() -> io::Result<Signals> {
+        Signals::of(&END)
+    }
+
+    /// The same and those that a command may want to have, for who runs one.
+    pub(crate) fn for_a_command() -> io::Result<Signals> {
+        Signals::of(&[&END[..], &ITS_OWN].concat())
+    }
+
+    fn of(signals: &[Signal]) -> io::Result<Signals> {
         // `nohup` and shells that start background jobs ignore signals on purpose, and what we run inherits that.
         let ignored = ignored();
-        let stream = |signal: Signal| -> io::Result<(Signal, Option<unix::Signal>)> {
-            if ignored & (1 << (signal.as_raw() - 1)) != 0 {
-                return Ok((signal, None));
-            }
-            Ok((signal, Some(unix::signal(SignalKind::from_raw(signal.as_raw()))?)))
+        let heard = signals.iter().filter(|signal| ignored & (1 << (signal.as_raw() - 1)) == 0);
+        let stream = |signal: &Signal| -> io::Result<(Signal, unix::Signal)> {
+            Ok((*signal, unix::signal(SignalKind::from_raw(signal.as_raw()))?))
         };
-        let streams = [
-            stream(Signal::TERM)?,
-            stream(Signal::INT)?,
-            stream(Signal::HUP)?,
-            stream(Signal::QUIT)?,
-        ];
-        Ok(Signals { streams, suspend: None })
+        Ok(Signals { streams: heard.map(stream).collect::<io::Result<_>>()?, suspend: None })
     }
 
     /// From now on Ctrl-Z does not stop us: a stopped holder cannot renew its lock, nor end a command that does
@@ -42,7 +50,6 @@ impl Signals {
     pub(crate) async fn recv(&mut self) -> Signal {
         std::future::poll_fn(|cx| {
             for (signal, stream) in &mut self.streams {
-                let Some(stream) = stream else { continue };
                 if stream.poll_recv(cx).is_ready() {
                     return std::task::Poll::Ready(*signal);
                 }
@@ -50,6 +57,16 @@ impl Signals {
             std::task::Poll::Pending
         })
         .await
+    }
+
+    /// The next signal that asks us to end. One that is for a command is for nobody while there is none. Cancel safe.
+    pub(crate) async fn asked_to_end(&mut self) -> Signal {
+        loop {
+            let signal = self.recv().await;
+            if END.contains(&signal) {
+                return signal;
+            }
+        }
     }
 }
 

@@ -95,6 +95,17 @@ pub(crate) fn json_of(kind: Kind, lock: &Snapshot) -> Value {
     shown
 }
 
+/// A lock as JSON of which nobody knows how it is now: the same fields, with nothing in them but what it is called.
+pub(crate) fn json_unseen(kind: Kind, lock: &Snapshot) -> Value {
+    let mut shown = json_of(kind, lock);
+    for (key, value) in shown.as_object_mut().into_iter().flatten() {
+        if key != "name" && key != "kind" {
+            *value = Value::Null;
+        }
+    }
+    shown
+}
+
 fn millis(d: Duration) -> u64 {
     u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
 }

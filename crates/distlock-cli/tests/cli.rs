@@ -139,9 +139,17 @@ fn an_unreachable_server_is_69_and_its_password_stays_ours() {
             assert!(!text(&output.stderr).contains("canary"), "{output:?}");
         }
     }
-    let output = output(bench.distlock(["show", "x", &url]));
-    assert_eq!(output.status.code(), Some(64));
-    assert!(!text(&output.stderr).contains("canary"), "{output:?}");
+    for url in
+        [&url, "redis+unix:///x.sock?pass=canary", "redis+sentinel://h/m?sentinel_pass=canary"]
+    {
+        let misplaced = output(bench.distlock(["show", "x", url]));
+        assert_eq!(misplaced.status.code(), Some(64));
+        assert!(!text(&misplaced.stderr).contains("canary"), "{misplaced:?}");
+        // Whoever lists processes sees it.
+        let shown = output(bench.distlock(["ls", "--url", url]));
+        assert!(text(&shown.stderr).contains("can read the password"), "{shown:?}");
+        assert!(!text(&shown.stderr).contains("canary"), "{shown:?}");
+    }
 }
 
 /// Not every store can tell how many wait.
@@ -266,6 +274,28 @@ fn without_a_url_the_locks_are_in_the_state_directory() {
     std::fs::rename(&ours, tmp.join("elsewhere")).unwrap();
     std::os::unix::fs::symlink(tmp.join("elsewhere"), &ours).unwrap();
     assert_eq!(run().0, Some(64));
+}
+
+#[test]
+fn white_space_separates_urls_but_is_none_and_does_not_cut_a_path() {
+    let bench = Bench::new();
+    let home = bench.path("John Doe");
+    std::fs::create_dir(&home).unwrap();
+    for args in [&["doctor"][..], &["run", "--kind", "redlock", "x", "--", "true"]] {
+        let mut command = bench.distlock(args.iter().copied());
+        command.env_remove("DISTLOCK_URL").env_remove("XDG_STATE_HOME").env("HOME", &home);
+        assert_eq!(code(command), 0, "{args:?}");
+        assert!(home.join(".local/state/distlock").is_dir(), "{args:?}");
+        assert!(!bench.path("John").exists(), "{args:?}");
+        std::fs::remove_dir_all(home.join(".local")).unwrap();
+    }
+    for args in [&["run", "--kind", "redlock", "x", "--", "true"][..], &["doctor"], &["ls"]] {
+        let mut command = bench.distlock(args.iter().copied());
+        command.env("DISTLOCK_URL", " \n");
+        let blank = output(command);
+        assert_eq!(blank.status.code(), Some(64), "{args:?}: {blank:?}");
+        assert!(text(&blank.stderr).contains("DISTLOCK_URL"), "{args:?}: {blank:?}");
+    }
 }
 
 #[test]

@@ -268,7 +268,7 @@ fn a_lock_of_any_kind_taken_by_force_ends_the_command() {
     let (_server, bench) = served();
     // A permit without a lease cannot be lost.
     for options in KINDS.into_iter().filter(|options| options[1] != "semaphore") {
-        let watched = [options, &["--watchdog", "1s"][..]].concat();
+        let watched = [options, &["--watchdog", "3s"][..]].concat();
         let holder = bench.hold(&watched, "k");
         let owner = bench.show_as(options[1], "k")["holders"][0]["owner"].clone();
         let freed = bench.json(["unlock", "--force", "--kind", options[1], "k"]);

@@ -15,13 +15,14 @@ fn text(bytes: &[u8]) -> String {
 fn colours_and_progress_are_for_terminals() {
     let bench = Bench::new();
     let _holder = bench.hold(&[], "x");
-    let commands: [&[&str]; 4] = [
-        &["show", "x"],
-        &["ls"],
-        &["demo", "--tasks", "8", "--stock", "4"],
-        &["bench", "--seconds", "90ms"],
+    // With what is seen while they work, and gone when they have.
+    let commands: [(&[&str], Option<&str>); 4] = [
+        (&["show", "x"], None),
+        (&["ls"], None),
+        (&["demo", "--tasks", "8", "--stock", "4"], Some("1/8")),
+        (&["bench", "--seconds", "90ms"], Some("everybody wants it")),
     ];
-    for args in commands {
+    for (args, progress) in commands {
         for wanted in [true, false] {
             let mut command = bench.distlock(args.iter().copied());
             if !wanted {
@@ -30,6 +31,10 @@ fn colours_and_progress_are_for_terminals() {
             let mut terminal = Terminal::start(&command, 24, 120);
             assert_eq!(terminal.end().code(), Some(0), "{args:?}");
             let seen = || text(&terminal.bytes());
+            if let Some(progress) = progress {
+                support::wait_until("progress", || seen().contains(progress));
+                support::wait_until("a clear end", || !terminal.text().contains(progress));
+            }
             let painted = |text: &str| {
                 ["\u{1b}[1m", "\u{1b}[31m", "\u{1b}[32m"].iter().any(|code| text.contains(code))
             };

@@ -63,7 +63,7 @@ fn tokens_doubts_losses_and_giving_up_are_told() {
     assert_eq!(holder.leave(), Some(0));
 
     let script = "echo > ready; while :; do sleep 0.02; done";
-    let mut run = verbose(&bench, &["--watchdog", "1s"], "x", script);
+    let mut run = verbose(&bench, &["--watchdog", "6s"], "x", script);
     bench.await_file("ready");
     assert_eq!(code(bench.distlock(["unlock", "--force", "x"])), 0);
     await_said(&bench, "lost x");
@@ -71,7 +71,8 @@ fn tokens_doubts_losses_and_giving_up_are_told() {
 
     let proxy = Proxy::start_blocking(server.addr());
     let bench = Bench::on(proxy.url());
-    let mut run = verbose(&bench, &["--watchdog", "2s"], "y", script);
+    // The doubt comes after three seconds and the time that a reply may take, the end of the command after six.
+    let mut run = verbose(&bench, &["--watchdog", "9s"], "y", script);
     bench.await_file("ready");
     proxy.blackhole(true);
     await_said(&bench, "in doubt about y");

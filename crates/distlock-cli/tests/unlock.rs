@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::process::Output;
 
-use distlock_testkit::{Flavor, Server};
+use distlock_testkit::{Flavor, Match, Proxy, Server};
 use serde_json::{Value, json};
 use support::terminal::Terminal;
 use support::{Bench, await_exit, code, output, schema};
@@ -59,6 +59,36 @@ fn what_was_done_is_in_the_log_and_on_standard_error() {
             (&all[3]["outcome"], &all[3]["reason"]),
             (&json!({ "freed": false }), &Value::Null)
         );
+    }
+}
+
+/// A script that takes an error for "not done" would do it again, to the next holder.
+#[test]
+fn what_was_done_is_told_even_if_the_store_is_gone_after_it() {
+    let server = Server::builder(Flavor::Redis).start_blocking();
+    let whole = Bench::on(server.url());
+    for kind in ["mutex", "fair", "leased_semaphore"] {
+        let options = ["--kind", kind, "-n", "1"];
+        let options = if kind.contains("semaphore") { &options[..] } else { &options[..2] };
+        let holder = whole.hold(options, kind);
+        let holders = whole.show_as(kind, kind)["holders"].clone();
+        let proxy = Proxy::start_blocking(server.addr());
+        let bench = Bench::on(proxy.url());
+        // The second line says what came of it; nothing that is asked after that arrives.
+        let log = bench.path("audit.log");
+        let done =
+            move |_: &_| fs::read_to_string(&log).is_ok_and(|text| text.lines().count() == 2);
+        let cut = proxy.drop_requests_to(Match::by(done), u64::MAX);
+        let said = output(bench.distlock(["unlock", "--force", "--json", "--kind", kind, kind]));
+        assert_eq!(said.status.code(), Some(0), "{said:?}");
+        assert!(cut.hits() > 0, "it was not asked what came after");
+        let told: Value = serde_json::from_slice(&said.stdout).unwrap();
+        schema::check("unlock", &told);
+        assert_eq!((&told["freed"], &told["former_holders"]), (&json!(true), &holders));
+        assert_eq!((&told["held"], &told["holders"]), (&Value::Null, &Value::Null));
+        let errors = String::from_utf8(said.stderr).unwrap();
+        assert!(errors.contains("cannot be seen what came after"), "{errors}");
+        assert_eq!(holder.leave(), Some(70));
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) enum Command {
     /// Run a command while holding a lock
     ///
     /// Waits for the lock, runs the command, and releases the lock when it has ended. The exit code is the command's.
-    /// SIGINT, SIGTERM and SIGHUP are passed on to it; a second SIGINT or SIGTERM kills it. If the lock is about to be
+    /// Signals are passed on to it; a SIGINT or SIGTERM that is sent again within five seconds kills it. If the lock is about to be
     /// lost, the command gets SIGTERM, and SIGKILL before anybody else can have the lock; --on-lost says otherwise. The command
     /// finds the lock's name in DISTLOCK_NAME (several names one per line), and in DISTLOCK_TOKEN its fencing token if the kind has
     /// one.
@@ -89,7 +89,7 @@ pub(crate) struct Store {
     ///
     /// Without it the environment variable DISTLOCK_URL says, and without that the locks are files in your state
     /// directory. Every user of the machine can read arguments: put a URL with a password into DISTLOCK_URL.
-    /// For --kind redlock say it once per server; in DISTLOCK_URL put spaces between them.
+    /// For --kind redlock say it once per server; in DISTLOCK_URL put white space between them.
     #[arg(long, value_name = "URL")]
     pub(crate) url: Vec<String>,
     /// Put this in front of every lock's name

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -72,7 +72,9 @@ struct Crowd {
 async fn measure(plan: &Bench, clients: &[Arc<Lock>]) -> Result<Report, Failure> {
     let shown = !plan.json && std::io::stderr().is_terminal();
     let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    // A bar has no place for what is said, and nobody knows how far it is.
     let bar = ProgressBar::with_draw_target(None, target);
+    let bar = bar.with_style(ProgressStyle::default_spinner());
     bar.enable_steady_tick(Duration::from_millis(100));
     let part = plan.time / 3;
     bar.set_message("nobody else wants it");

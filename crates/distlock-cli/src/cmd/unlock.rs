@@ -46,7 +46,14 @@ pub(super) async fn unlock(plan: Unlock) -> Result<Exit, Failure> {
 
     if plan.json {
         // Whoever waited may be inside by now.
-        let mut after = view::json_of(kind, &lock.inspect().await?);
+        let mut after = match lock.inspect().await {
+            Ok(after) => view::json_of(kind, &after),
+            // It is done. Whoever were told otherwise might do it again, to the next holder.
+            Err(error) => {
+                print::complain(&format!("it cannot be seen what came after: {error}"));
+                view::json_unseen(kind, &before)
+            }
+        };
         after["freed"] = json!(freed);
         after["former_holders"] = view::json_of(kind, &before)["holders"].take();
         print::out(&format!("{after}\n"))?;

@@ -33,16 +33,23 @@ pub(crate) struct Setup {
 impl Store {
     pub(super) fn new(args: args::Store, kind: Kind) -> Result<Store, Failure> {
         let urls = if args.url.is_empty() {
-            let url = match env::var("DISTLOCK_URL") {
-                Ok(url) if !url.is_empty() => url,
-                Ok(_) | Err(env::VarError::NotPresent) => state::default_url()?,
+            match env::var("DISTLOCK_URL") {
+                Ok(url) if !url.is_empty() => {
+                    let urls = match kind {
+                        Kind::Redlock => several(&url),
+                        _ => vec![url],
+                    };
+                    if urls.iter().all(|url| url.trim().is_empty()) {
+                        let text = "there is no URL in DISTLOCK_URL, only white space";
+                        return Err(Failure::Usage(text.to_owned()));
+                    }
+                    urls
+                }
+                // A path of the user's: white space in it separates nothing.
+                Ok(_) | Err(env::VarError::NotPresent) => vec![state::default_url()?],
                 Err(env::VarError::NotUnicode(_)) => {
                     return Err(Failure::Usage("DISTLOCK_URL is not UTF-8".into()));
                 }
-            };
-            match kind {
-                Kind::Redlock => url.split_whitespace().map(str::to_owned).collect(),
-                _ => vec![url],
             }
         } else {
             if args.url.iter().any(|url| has_password(url)) {
@@ -135,9 +142,33 @@ impl std::fmt::Debug for Store {
     }
 }
 
+/// The URLs in a text that has white space between them. What stands behind white space and does not begin as URLs do belongs
+/// to the one before: a directory may have a name of several words.
+fn several(text: &str) -> Vec<String> {
+    let mut urls: Vec<String> = Vec::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let ends = rest.match_indices(char::is_whitespace);
+        let mut ends = ends.map(|(at, _)| at).filter(|at| has_scheme(rest[*at..].trim_start()));
+        let (url, more) = rest.split_at(ends.next().unwrap_or(rest.len()));
+        urls.push(url.trim_end().to_owned());
+        rest = more.trim_start();
+    }
+    urls
+}
+
+/// Whether it begins as a URL does.
+fn has_scheme(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    text.split_once(':').is_some_and(|(scheme, _)| {
+        scheme.starts_with(|first: char| first.is_ascii_alphabetic()) && scheme.chars().all(is_part)
+    })
+}
+
 fn has_password(url: &str) -> bool {
     let credentials = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
     credentials.is_some_and(|(credentials, _)| credentials.contains(':'))
+        || print::mask_options(url) != url
 }
 
 #[cfg(test)]
@@ -151,6 +182,29 @@ mod tests {
         assert!(!has_password("redis://user@host:1"));
         assert!(!has_password("redis://host:1"));
         assert!(!has_password("file:/a@b:c"));
+        assert!(has_password("redis+unix:///run/r.sock?db=1&pass=pw"));
+        assert!(has_password("redis+unix:/run/r.sock?pass=pw"));
+        assert!(has_password("redis+sentinel://h/m?sentinel_user=u&sentinel_pass=pw"));
+        assert!(!has_password("redis+sentinel://h/m?sentinel_user=u"));
+        assert!(!has_password("rediss://h?ca=/c.pem&sni=n"));
+    }
+
+    #[test]
+    fn several_urls_are_told_apart_and_one_with_spaces_stays_one() {
+        let cases: [(&str, &[&str]); 6] = [
+            (
+                "redis://a redis://b:1\n rediss+cluster://c",
+                &["redis://a", "redis://b:1", "rediss+cluster://c"],
+            ),
+            ("file:/home/John Doe/x file:/b", &["file:/home/John Doe/x", "file:/b"]),
+            (" memory:1\tmemory:2 ", &["memory:1", "memory:2"]),
+            ("file:/home/J. R.  :x/1:2", &["file:/home/J. R.  :x/1:2"]),
+            ("no-url", &["no-url"]),
+            (" \n", &[]),
+        ];
+        for (text, urls) in cases {
+            assert_eq!(several(text), urls, "{text:?}");
+        }
     }
 
     #[test]

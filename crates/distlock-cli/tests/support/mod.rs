@@ -196,15 +196,34 @@ pub(crate) fn pid_in(text: &str) -> u32 {
 
 /// Whether the process runs; one that nobody has reaped yet does not.
 pub(crate) fn is_alive(pid: u32) -> bool {
+    !matches!(state(pid), None | Some('Z' | 'X'))
+}
+
+/// Whether a signal has stopped the process.
+pub(crate) fn is_stopped(pid: u32) -> bool {
+    state(pid) == Some('T')
+}
+
+fn state(pid: u32) -> Option<char> {
     let stat = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
-    let state = stat.ok().and_then(|stat| stat.rsplit_once(") ")?.1.chars().next());
-    !matches!(state, None | Some('Z' | 'X'))
+    stat.ok().and_then(|stat| stat.rsplit_once(") ")?.1.chars().next())
+}
+
+/// Ends what a test has left running.
+pub(crate) fn end(pid: u32) {
+    let pid = Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, Signal::KILL).unwrap();
 }
 
 /// Waits until the program catches the signals that ask it to end: from then on they do not just kill it.
 pub(crate) fn await_handlers(child: &Child) {
-    let all = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
-    let wanted: u64 = all.into_iter().filter(|signal| !is_ignored(*signal)).map(bit).sum();
+    await_caught(child, &[Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT]);
+}
+
+/// Waits until the program catches these signals, as far as they are not ignored.
+pub(crate) fn await_caught(child: &Child, signals: &[Signal]) {
+    let heard = signals.iter().copied().filter(|signal| !is_ignored(*signal));
+    let wanted: u64 = heard.map(bit).sum();
     let status = format!("/proc/{}/status", child.id());
     wait_until("signal handlers", || mask(&status, "SigCgt:") & wanted == wanted);
 }

@@ -1,5 +1,7 @@
 //! `distlock run`: a command under a lock.
 
+mod asked;
+mod lease;
 mod over;
 mod tell;
 
@@ -17,7 +19,8 @@ use over::{End, watch_over};
 use tell::Teller;
 
 pub(super) async fn run(plan: Run) -> Result<Exit, Failure> {
-    let mut signals = Signals::new().map_err(|cause| Failure::System("catch signals", cause))?;
+    let signals = Signals::for_a_command();
+    let mut signals = signals.map_err(|cause| Failure::System("catch signals", cause))?;
     let teller = Teller::new(plan.verbose)
         .map_err(|cause| Failure::System("start a thread for --verbose", cause))?;
     let exit = locked(&plan, &mut signals, &teller).await;
@@ -35,13 +38,13 @@ async fn locked(plan: &Run, signals: &mut Signals, teller: &Teller) -> Result<Ex
     };
     let lock = tokio::select! {
         lock = Lock::open(&plan.store, &plan.lock, &setup) => lock?,
-        signal = signals.recv() => return Ok(Exit::Signal(signal.as_raw())),
+        signal = signals.asked_to_end() => return Ok(Exit::Signal(signal.as_raw())),
     };
     let ask = Ask { wait: plan.wait, lease: plan.lease, label: label(&plan.command) };
     let held = tokio::select! {
         held = lock.acquire(&ask) => held,
         never = teller.say_why_nothing_happens(&lock, plan.lock.kind) => match never {},
-        signal = signals.recv() => {
+        signal = signals.asked_to_end() => {
             // Leaving the wait gives back whatever it had taken; closing makes sure of it.
             lock.close().await;
             return Ok(Exit::Signal(signal.as_raw()));

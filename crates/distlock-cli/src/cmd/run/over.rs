@@ -4,19 +4,16 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use distlock::env::{Env, Moment, System};
 use rustix::process::Signal;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
+use super::asked::{Asked, Request};
+use super::lease::{LONGEST_GRACE, Lease};
 use crate::args::OnLost;
 use crate::child::Child;
 use crate::lock::Held;
 use crate::signals::Signals;
-
-/// The longest time a command has between SIGTERM and SIGKILL: what shutting down in good order usually takes.
-const LONGEST_GRACE: Duration = Duration::from_secs(5);
-
-/// At most this much before the end of the lease comes SIGKILL: it takes a moment to take effect on a busy machine.
-const LONGEST_MARGIN: Duration = Duration::from_millis(100);
 
 /// The lease is looked at this often even if nothing is due: timers stand still while the machine is suspended.
 const LONGEST_NAP: Duration = Duration::from_secs(1);
@@ -26,6 +23,12 @@ const SHORTEST_NAP: Duration = Duration::from_millis(1);
 
 /// What the command left running is looked for this often.
 const SHORT_NAP: Duration = Duration::from_millis(10);
+
+/// The same where it takes a look at every process there is.
+const HEAVY_NAP: Duration = Duration::from_millis(50);
+
+/// Signals that a program may take for anything. If one of them ends the command, it was told to end.
+const AMBIGUOUS: [Signal; 5] = [Signal::INT, Signal::QUIT, Signal::HUP, Signal::USR1, Signal::USR2];
 
 /// How the command ended.
 pub(super) struct End {
@@ -38,8 +41,6 @@ pub(super) struct End {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Running,
-    /// A signal that asks programs to end was passed on to it.
-    Asked,
     /// The lock is lost or about to be; SIGTERM was sent.
     Stopping,
     /// SIGKILL was sent.
@@ -62,27 +63,20 @@ pub(super) async fn watch_over(
     tokio::pin!(lost);
     let mut noticed = false;
 
-    // A third of the lease, so that the command has two thirds for its work.
-    let grace = (held.remaining() / 3).min(LONGEST_GRACE);
-    let margin = (grace / 10).min(LONGEST_MARGIN);
-    // What comes first comes this long before the lease ends.
-    let notice = match policy {
-        OnLost::Stop => grace,
-        OnLost::Kill => margin,
-        OnLost::Warn => Duration::ZERO,
-    };
-    let mut ends = Instant::now() + held.remaining();
+    let mut lease = Lease::new(System.now(), held.remaining(), policy);
+    let mut asked = Asked::default();
     let mut stage = Stage::Running;
     let (mut signalled, mut stopped, mut warned) = (false, false, false);
-    let mut ended: Option<(ExitStatus, Instant)> = None;
+    let mut ended: Option<(ExitStatus, Moment)> = None;
 
     loop {
-        let now = Instant::now();
+        let now = System.now();
+        child.tidy();
         if let Some((status, at)) = ended {
             // What a command leaves running when it ends by itself is none of our business. What it leaves when it was
             // told to end may still be at work on what the lock guards.
             let left = signalled && child.left_something();
-            let late = stage == Stage::Killed || now >= at + LONGEST_GRACE;
+            let late = stage == Stage::Killed || now >= at.after(LONGEST_GRACE);
             if left && late {
                 child.signal(Signal::KILL);
             }
@@ -92,7 +86,7 @@ pub(super) async fn watch_over(
             }
         }
         if !held.is_lost() {
-            ends = now + held.remaining();
+            lease.holds(now, held.remaining());
         }
         match policy {
             OnLost::Warn => {
@@ -101,13 +95,13 @@ pub(super) async fn watch_over(
                     warn();
                 }
             }
-            _ if stopped || !(held.is_lost() || ends <= now + notice) => {}
+            _ if stopped || !(held.is_lost() || lease.until_notice(now).is_zero()) => {}
             OnLost::Stop => {
-                // Somebody may have taken the lock away with most of the lease left: then the grace is all there is.
-                ends = ends.min(now + grace);
+                lease.cut(now);
                 (signalled, stopped) = (true, true);
                 if stage != Stage::Killed {
                     stage = Stage::Stopping;
+                    asked.passed_on(Signal::TERM, now);
                     child.signal(Signal::TERM);
                 }
             }
@@ -116,50 +110,52 @@ pub(super) async fn watch_over(
                 child.signal(Signal::KILL);
             }
         }
-        if stage == Stage::Stopping && ends <= now + margin {
+        if stage == Stage::Stopping && lease.until_end(now).is_zero() {
             stage = Stage::Killed;
             child.signal(Signal::KILL);
         }
 
         let nap = match stage {
-            _ if ended.is_some() => SHORT_NAP,
+            _ if ended.is_some() && child.leads() => SHORT_NAP,
+            _ if ended.is_some() => HEAVY_NAP,
             _ if warned => LONGEST_NAP,
-            Stage::Running | Stage::Asked => {
-                ends.saturating_duration_since(now + notice).max(SHORTEST_NAP)
-            }
-            Stage::Stopping => ends.saturating_duration_since(now + margin),
+            Stage::Running => lease.until_notice(now).max(SHORTEST_NAP),
+            Stage::Stopping => lease.until_end(now),
             Stage::Killed => LONGEST_NAP,
         };
         tokio::select! {
             status = child.wait(), if ended.is_none() => match status {
                 Ok(status) => {
-                    signalled |= status.signal() == Some(Signal::HUP.as_raw());
-                    ended = Some((status, Instant::now()));
+                    let end = status.signal();
+                    signalled |= AMBIGUOUS.iter().any(|signal| end == Some(signal.as_raw()));
+                    ended = Some((status, System.now()));
                 }
                 Err(cause) => {
                     child.signal(Signal::KILL); // one that cannot be watched over must not run
                     return Err(cause);
                 }
             },
-            signal = signals.recv() => {
-                // Many services take SIGHUP as "read your settings again", any number of times.
-                signalled |= signal != Signal::HUP;
-                match (stage, signal) {
-                    (_, Signal::HUP) => child.signal(signal),
-                    (Stage::Running, _) => {
-                        stage = Stage::Asked;
-                        // The terminal has sent its own signals to the command already.
-                        if child.leads() || signal == Signal::TERM {
-                            child.signal(signal);
+            signal = signals.recv() => match signal {
+                // The terminal has sent its own signals to the command already, and what they mean is between the two: a
+                // query that is cancelled, a list of threads.
+                Signal::INT | Signal::QUIT if !child.leads() => {}
+                Signal::INT | Signal::TERM => {
+                    signalled = true;
+                    match asked.hear(signal, System.now()) {
+                        Request::New => child.signal(signal),
+                        Request::Echo => {}
+                        Request::Repeated => {
+                            stage = Stage::Killed;
+                            child.signal(Signal::KILL);
                         }
                     }
-                    // Whoever asks twice means it.
-                    _ => {
-                        stage = Stage::Killed;
-                        child.signal(Signal::KILL);
-                    }
                 }
-            }
+                // Unexpected, these kill: who knows them is the command, not what it started.
+                Signal::USR1 | Signal::USR2 => child.signal_alone(signal),
+                // Many services take SIGHUP as "read your settings again", and some tell what they do on SIGQUIT, any
+                // number of times.
+                _ => child.signal(signal),
+            },
             () = &mut lost, if !noticed => noticed = true,
             () = sleep(nap.min(LONGEST_NAP)) => {}
         }

@@ -3,6 +3,9 @@
 //! What must happen in other processes happens in copies of this program, started through hidden subcommands: doing
 //! it between fork and exec needs unsafe code.
 
+mod family;
+
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -14,12 +17,16 @@ use rustix::process::{Pid, Signal, WaitOptions};
 
 use crate::exit::Exit;
 use crate::print;
+use family::Family;
 
 /// Becomes the command.
 const CHILD: &str = "__child";
 
 /// Kills the command's process group if we are gone.
 const GUARDIAN: &str = "__guardian";
+
+/// A family may grow while it is killed: it is looked for again this often at most.
+const GENERATIONS: u32 = 20;
 
 /// What the guardian is told last if there is nothing to kill.
 const ALL_IS_WELL: &str = "!";
@@ -28,10 +35,17 @@ const ALL_IS_WELL: &str = "!";
 pub(crate) struct Child {
     process: tokio::process::Child,
     pid: Pid,
-    /// There if the command leads a process group of its own.
-    guardian: Option<Guardian>,
+    reach: Reach,
     /// Whether it has been said that signals do not reach it.
     out_of_reach: bool,
+}
+
+/// Whom a signal to the command reaches.
+enum Reach {
+    /// The process group that it leads.
+    Group(Guardian),
+    /// Those that descend from it, in a process group that it shares with us, and maybe with others.
+    Family(Family),
 }
 
 impl Child {
@@ -58,37 +72,89 @@ impl Child {
         }
         starter.kill_on_drop(true);
         // It is there before the command is, and knows of it before the command can have started anything.
-        let mut guardian = leads.then(Guardian::start).transpose()?;
+        let mut reach = match leads {
+            true => Reach::Group(Guardian::start()?),
+            false => Reach::Family(Family::new()),
+        };
         let process = starter.spawn()?;
         let pid = process.id().and_then(|pid| Pid::from_raw(pid as i32));
         let pid = pid.expect("BUG: a process that was not waited for has an id");
-        if let Some(guardian) = &mut guardian
+        if let Reach::Group(guardian) = &mut reach
             && let Err(cause) = guardian.watch(pid)
         {
             let _ = rustix::process::kill_process_group(pid, Signal::KILL);
             return Err(cause);
         }
-        Ok(Child { process, pid, guardian, out_of_reach: false })
+        Ok(Child { process, pid, reach, out_of_reach: false })
     }
 
     /// Whether it leads a process group of its own; otherwise the terminal's signals reach it without us.
     pub(crate) fn leads(&self) -> bool {
-        self.guardian.is_some()
+        matches!(self.reach, Reach::Group(_))
     }
 
-    /// Sends a signal to the command and, as far as it leads them, to all it started.
+    /// Sends a signal to the command and to all it started, as far as that is known. What is stopped wakes up: it could not
+    /// act on a signal, nor end.
     pub(crate) fn signal(&mut self, signal: Signal) {
-        let sent = match self.process.id() {
-            _ if self.leads() => rustix::process::kill_process_group(self.pid, signal),
-            Some(_) => rustix::process::kill_process(self.pid, signal),
-            None => Ok(()),
+        let mut told = HashSet::new();
+        // What is started while we look is found when we look again. But what starts after SIGTERM may be clearing up.
+        let looks = if signal == Signal::KILL { GENERATIONS } else { 1 };
+        for _ in 0..looks {
+            let mut new = match &self.reach {
+                Reach::Group(_) => vec![self.pid],
+                Reach::Family(family) if signal == Signal::TERM || signal == Signal::KILL => {
+                    family.living()
+                }
+                // A terminal that hangs up tells all who are on it.
+                Reach::Family(_) => Vec::new(),
+            };
+            // Others of the family, or all, may be hidden from us.
+            new.extend(self.process.id().map(|_| self.pid));
+            new.retain(|pid| told.insert(*pid));
+            if new.is_empty() {
+                break;
+            }
+            for pid in new {
+                self.send(pid, signal);
+                if signal != Signal::KILL {
+                    self.send(pid, Signal::CONT);
+                }
+            }
+        }
+    }
+
+    /// Sends a signal to the command and nobody else.
+    pub(crate) fn signal_alone(&mut self, signal: Signal) {
+        // Once it has been waited for, its number may be another's.
+        if self.process.id().is_some() {
+            let sent = rustix::process::kill_process(self.pid, signal);
+            self.note(sent);
+        }
+    }
+
+    /// To one of those that a signal goes to: a process group, or a process.
+    fn send(&mut self, to: Pid, signal: Signal) {
+        let sent = match self.reach {
+            Reach::Group(_) => rustix::process::kill_process_group(to, signal),
+            Reach::Family(_) => rustix::process::kill_process(to, signal),
         };
+        self.note(sent);
+    }
+
+    fn note(&mut self, sent: Result<(), Errno>) {
         // Any other error means that nobody is left to hear it.
         if sent == Err(Errno::PERM) && !self.out_of_reach {
             self.out_of_reach = true;
             print::complain(
                 "the command runs as another user and cannot be signalled: it may outlive the lock",
             );
+        }
+    }
+
+    /// Does now and then what a parent must do.
+    pub(crate) fn tidy(&mut self) {
+        if let Reach::Family(family) = &mut self.reach {
+            family.tidy(self.pid);
         }
     }
 
@@ -99,20 +165,24 @@ impl Child {
 
     /// All is well: what the command left running may stay. A command that is dropped without this is killed.
     pub(crate) fn dismiss(mut self) {
-        if let Some(guardian) = &mut self.guardian {
+        if let Reach::Group(guardian) = &mut self.reach {
             let _ = guardian.tell(ALL_IS_WELL);
         }
     }
 
     /// Whether anything that the command started is still there after it ended.
     pub(crate) fn left_something(&self) -> bool {
-        // As the first process of a container we inherit what it started, and the dead count until they are waited for.
-        while self.leads()
-            && matches!(rustix::process::waitpgid(self.pid, WaitOptions::NOHANG), Ok(Some(_)))
-        {
+        match &self.reach {
+            Reach::Family(family) => !family.living().is_empty(),
+            Reach::Group(_) => {
+                // As the first process of a container we inherit what it started, and the dead count until they are
+                // waited for.
+                let dead = || rustix::process::waitpgid(self.pid, WaitOptions::NOHANG);
+                while matches!(dead(), Ok(Some(_))) {}
+                // What may not be signalled is there, too.
+                rustix::process::test_kill_process_group(self.pid) != Err(Errno::SRCH)
+            }
         }
-        // What may not be signalled is there, too.
-        self.leads() && rustix::process::test_kill_process_group(self.pid) != Err(Errno::SRCH)
     }
 }
 

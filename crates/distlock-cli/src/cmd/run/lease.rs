@@ -1,0 +1,98 @@
+//! How long the command may run.
+
+use std::time::Duration;
+
+use distlock::env::Moment;
+
+use crate::args::OnLost;
+
+/// The longest time a command has between SIGTERM and SIGKILL: what shutting down in good order usually takes.
+pub(super) const LONGEST_GRACE: Duration = Duration::from_secs(5);
+
+/// At most this much before the end of the lease comes SIGKILL: it takes a moment to take effect on a busy machine.
+const LONGEST_MARGIN: Duration = Duration::from_millis(100);
+
+/// Until when the lock is held, on the clock that leases are on: timers and most clocks stand still while the machine is
+/// suspended, and others get in meanwhile.
+pub(super) struct Lease {
+    ends: Moment,
+    grace: Duration,
+    margin: Duration,
+    /// What comes first comes this long before the end.
+    notice: Duration,
+}
+
+impl Lease {
+    /// Of a lock that is surely held for as long as `remaining`.
+    pub(super) fn new(now: Moment, remaining: Duration, policy: OnLost) -> Lease {
+        // A third of the lease, so that the command has two thirds for its work.
+        let grace = (remaining / 3).min(LONGEST_GRACE);
+        let margin = (grace / 10).min(LONGEST_MARGIN);
+        let notice = match policy {
+            OnLost::Stop => grace,
+            OnLost::Kill => margin,
+            OnLost::Warn => Duration::ZERO,
+        };
+        Lease { ends: now.after(remaining), grace, margin, notice }
+    }
+
+    /// It is still held, and surely for as long as `remaining`.
+    pub(super) fn holds(&mut self, now: Moment, remaining: Duration) {
+        self.ends = now.after(remaining);
+    }
+
+    /// From now on there is the grace and no more: somebody may have taken the lock away with most of the lease left. What
+    /// has ended stays ended.
+    pub(super) fn cut(&mut self, now: Moment) {
+        self.ends = self.ends.min(now.after(self.grace));
+    }
+
+    /// How long until what comes first.
+    pub(super) fn until_notice(&self, now: Moment) -> Duration {
+        self.ends.since(now.after(self.notice))
+    }
+
+    /// How long until nothing may run any more.
+    pub(super) fn until_end(&self, now: Moment) -> Duration {
+        self.ends.since(now.after(self.margin))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Moment {
+        Moment::from_origin(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn a_lock_that_was_taken_away_leaves_the_grace() {
+        let mut lease = Lease::new(at(100), Duration::from_secs(30), OnLost::Stop);
+        lease.holds(at(110), Duration::from_secs(30));
+        lease.cut(at(111));
+        let left = lease.until_end(at(111));
+        assert!(left > Duration::from_secs(4) && left < LONGEST_GRACE, "{left:?}");
+        // Nor does it begin anew.
+        lease.cut(at(114));
+        assert!(lease.until_end(at(114)) < Duration::from_secs(2));
+    }
+
+    #[test]
+    fn a_lease_that_ended_while_the_machine_slept_leaves_nothing() {
+        let mut lease = Lease::new(at(100), Duration::from_secs(30), OnLost::Stop);
+        lease.holds(at(110), Duration::from_secs(30));
+        lease.cut(at(3_700));
+        assert_eq!(lease.until_end(at(3_700)), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_policy_says_what_comes_first() {
+        for (policy, notice) in [(OnLost::Stop, 3_000), (OnLost::Kill, 100), (OnLost::Warn, 0)] {
+            let lease = Lease::new(at(0), Duration::from_secs(9), policy);
+            let first = Duration::from_millis(9_000 - notice);
+            // The clock's origin is a nanosecond late.
+            assert!(lease.until_notice(at(0)).abs_diff(first) < Duration::from_micros(1));
+        }
+    }
+}
