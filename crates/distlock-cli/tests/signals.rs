@@ -103,8 +103,8 @@ fn who_waits_is_not_ended_by_what_is_for_the_command() {
 #[test]
 fn what_unexpected_signals_kill_is_the_command_alone() {
     let bench = Bench::new();
-    let script = "sh -c 'echo $$ > inner; while :; do sleep 0.02; done' &
-        trap 'echo > got' USR1; while :; do wait; done";
+    let script = "trap 'echo > got' USR1
+        sh -c 'echo $$ > inner; while :; do sleep 0.02; done' & while :; do wait; done";
     let mut run = start(&bench, &[], script);
     let inner = pid_in(&bench.await_file("inner"));
     kill(&run, Signal::USR1);
