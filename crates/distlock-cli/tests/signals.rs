@@ -92,12 +92,15 @@ fn a_request_that_comes_twice_at_once_is_one() {
 fn who_waits_is_not_ended_by_what_is_for_the_command() {
     let bench = Bench::new();
     let holder = bench.hold(&[], "x");
-    let waiter = Holder(bench.run(&[], "x", "exit 5").spawn().unwrap());
+    let waiter = Holder(bench.run(&[], "x", "echo > never").spawn().unwrap());
     await_caught(&waiter.0, &[Signal::USR1, Signal::USR2]);
     kill(&waiter.0, Signal::USR1);
     kill(&waiter.0, Signal::USR2);
+    // It is there to hear this.
+    kill(&waiter.0, Signal::TERM);
+    assert_eq!(waiter.end(), Some(143));
     assert_eq!(holder.leave(), Some(0));
-    assert_eq!(waiter.end(), Some(5));
+    assert!(!bench.path("never").exists());
 }
 
 #[test]
