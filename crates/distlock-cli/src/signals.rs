@@ -68,6 +68,18 @@ impl Signals {
             }
         }
     }
+
+    /// What has asked us to end by now; whatever else came is forgotten. For the moment before a command is there: what came until
+    /// then was not meant for it, and does not come again.
+    pub(crate) async fn asked_by_now(&mut self) -> Option<Signal> {
+        // Signals that have come are told with the next turn of the runtime.
+        tokio::task::yield_now().await;
+        tokio::select! {
+            biased;
+            signal = self.asked_to_end() => Some(signal),
+            () = std::future::ready(()) => None,
+        }
+    }
 }
 
 /// The mask of ignored signals, as far as the system tells.

@@ -5,6 +5,7 @@
 
 mod support;
 
+use std::path::Path;
 use std::process::Command;
 
 use rustix::process::Signal;
@@ -70,6 +71,18 @@ fn what_the_command_leaves_when_it_ends_by_itself_stays() {
     assert_eq!(terminal.end().code(), Some(4));
     assert!(family.into_iter().all(is_alive));
     family.into_iter().for_each(end);
+}
+
+/// Whatever loses its parent is ours, and would keep its number for as long as the command runs.
+#[test]
+fn the_dead_are_buried_while_the_command_runs() {
+    let bench = Bench::new();
+    let script = "(sh -c 'echo $$ > orphan' &); read line; exit 4";
+    let mut terminal = on_terminal(&bench.run(&[], "x", script));
+    let orphan = bench.await_file("orphan");
+    wait_until("its burial", || !Path::new("/proc").join(orphan.trim()).exists());
+    terminal.press("go\r");
+    assert_eq!(terminal.end().code(), Some(4));
 }
 
 /// A shell that becomes us leaves us its children, and those are in our process group, too.

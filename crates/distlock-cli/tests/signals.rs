@@ -92,19 +92,22 @@ fn a_request_that_comes_twice_at_once_is_one() {
 fn who_waits_is_not_ended_by_what_is_for_the_command() {
     let bench = Bench::new();
     let holder = bench.hold(&[], "x");
-    let waiter = Holder(bench.run(&[], "x", "exit 5").spawn().unwrap());
+    let waiter = Holder(bench.run(&[], "x", "echo > never").spawn().unwrap());
     await_caught(&waiter.0, &[Signal::USR1, Signal::USR2]);
     kill(&waiter.0, Signal::USR1);
     kill(&waiter.0, Signal::USR2);
+    // It is there to hear this.
+    kill(&waiter.0, Signal::TERM);
+    assert_eq!(waiter.end(), Some(143));
     assert_eq!(holder.leave(), Some(0));
-    assert_eq!(waiter.end(), Some(5));
+    assert!(!bench.path("never").exists());
 }
 
 #[test]
 fn what_unexpected_signals_kill_is_the_command_alone() {
     let bench = Bench::new();
-    let script = "sh -c 'echo $$ > inner; while :; do sleep 0.02; done' &
-        trap 'echo > got' USR1; while :; do wait; done";
+    let script = "trap 'echo > got' USR1
+        sh -c 'echo $$ > inner; while :; do sleep 0.02; done' & while :; do wait; done";
     let mut run = start(&bench, &[], script);
     let inner = pid_in(&bench.await_file("inner"));
     kill(&run, Signal::USR1);

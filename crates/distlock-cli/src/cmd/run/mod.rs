@@ -51,7 +51,13 @@ async fn locked(plan: &Run, signals: &mut Signals, teller: &Teller) -> Result<Ex
         }
     };
     let exit = match held {
-        Ok(held) => under(held, plan, signals, teller).await,
+        Ok(held) => match signals.asked_by_now().await {
+            Some(signal) => {
+                drop(held);
+                Ok(Exit::Signal(signal.as_raw()))
+            }
+            None => under(held, plan, signals, teller).await,
+        },
         Err(error) => Err(error.into()),
     };
     lock.close().await;
