@@ -66,6 +66,7 @@ mod guarded;
 pub mod guide;
 mod holder;
 mod kinds;
+mod limits;
 mod locks;
 #[cfg(feature = "macros")]
 #[doc(hidden)]
