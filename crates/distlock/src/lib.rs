@@ -50,6 +50,7 @@ mod blocking;
 mod builder;
 #[cfg(feature = "tokio-util")]
 mod cancel;
+mod chain;
 mod config;
 pub mod cookbook;
 pub mod doctor;
