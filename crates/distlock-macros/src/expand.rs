@@ -1,10 +1,10 @@
 //! The function with the lock around it, as one would write it by hand.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Error, ItemFn, Result, ReturnType, Type};
+use syn::{Error, Ident, ItemFn, Result, ReturnType, Type};
 
 use crate::args::{Args, From, Kind, Time};
 use crate::name::name;
@@ -25,7 +25,9 @@ pub(crate) fn expand(args: Args, mut function: ItemFn) -> Result<TokenStream> {
                     rewrites it before #[locked] is asked: put #[locked] on an async fn of its own and call that";
         return Err(Error::new(returns.span(), text));
     }
-    let (locks, request) = (locks(&args.from, is_async), request(&args)?);
+    // One word for all of it: words of `via` may come from another macro, where the same letters are another name.
+    let of = Ident::new("__locks", Span::call_site());
+    let (locks, request) = (locks(&of, &args.from, is_async), request(&of, &args)?);
     let run = match (is_async, args.or_skip) {
         (true, false) => quote!(run),
         (true, true) => quote!(run_or_skip),
@@ -41,15 +43,20 @@ pub(crate) fn expand(args: Args, mut function: ItemFn) -> Result<TokenStream> {
             return __never;
         }
     };
+    // In a block of its own: what it declares for itself (`use`, types) must not change what the returned type means.
+    let body = quote! {
+        #[allow(unused_braces)]
+        { #(#body)* }
+    };
     let work = match is_async {
         // Boxed: functions that call each other would otherwise be several times as large with every level.
-        true => quote!(::std::boxed::Box::pin(async move { #known #(#body)* })),
-        false => quote!(move || { #known #(#body)* }),
+        true => quote!(::std::boxed::Box::pin(async move { #known #body })),
+        false => quote!(move || { #known #body }),
     };
     let wait = is_async.then(|| quote!(.await));
+    // The inner block ends what `via` borrows, a guard perhaps, before anybody waits.
     let block = quote! {{
-        #locks
-        let __request = #request;
+        let __request = { #locks #request };
         #[allow(clippy::redundant_closure_call)]
         { ::distlock::macros::#run(__request, #work) #wait }
     }};
@@ -57,13 +64,13 @@ pub(crate) fn expand(args: Args, mut function: ItemFn) -> Result<TokenStream> {
     Ok(function.into_token_stream())
 }
 
-/// Binds `__locks`.
-fn locks(from: &From, is_async: bool) -> TokenStream {
+/// Binds the locks as `of`.
+fn locks(of: &Ident, from: &From, is_async: bool) -> TokenStream {
     let profile = match from {
         From::Via(via) => {
             return quote_spanned! {via.span()=>
                 let __via = &(#via);
-                let __locks = ::distlock::macros::locks(__via);
+                let #of = ::distlock::macros::locks(__via);
             };
         }
         From::Profile(profile) => quote!(::std::option::Option::Some(#profile)),
@@ -74,15 +81,15 @@ fn locks(from: &From, is_async: bool) -> TokenStream {
         false => quote!(::distlock::macros::profile_blocking(#profile)),
     };
     quote! {
-        let __locks = match #found {
+        let #of = match #found {
             ::std::result::Result::Ok(__locks) => __locks,
             ::std::result::Result::Err(__error) => return ::distlock::macros::Outcome::failed(__error),
         };
     }
 }
 
-/// What is asked for.
-fn request(args: &Args) -> Result<TokenStream> {
+/// What is asked for, of the locks `of`.
+fn request(of: &Ident, args: &Args) -> Result<TokenStream> {
     let names = args.names.iter().map(name).collect::<Result<Vec<_>>>()?;
     let first = &names[0];
     let verb = |plain: &str| match args.or_skip {
@@ -92,20 +99,20 @@ fn request(args: &Args) -> Result<TokenStream> {
     let mut request = match args.kind {
         Kind::Lock(kind) => {
             let (kind, lock) = (format_ident!("{kind}"), verb("lock"));
-            quote!(__locks.#kind(#first).#lock())
+            quote!(#of.#kind(#first).#lock())
         }
         Kind::Read | Kind::Write => {
             let half = verb(if args.kind == Kind::Read { "read" } else { "write" });
-            quote!(__locks.rw(#first).#half())
+            quote!(#of.rw(#first).#half())
         }
         Kind::Multi => {
             let lock = verb("lock");
-            quote!(__locks.multi([#(#names),*]).#lock())
+            quote!(#of.multi([#(#names),*]).#lock())
         }
         Kind::Permits(kind) => {
             let (kind, acquire) = (format_ident!("{kind}"), verb("acquire"));
             let permits = args.permits.as_ref().map_or(quote!(1), ToTokens::to_token_stream);
-            quote!(__locks.#kind(#first).#acquire(#permits))
+            quote!(#of.#kind(#first).#acquire(#permits))
         }
     };
     for (option, time) in [("wait", &args.wait), ("lease", &args.lease)] {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-use crate::{env, run};
+use crate::{chain, env};
 
 /// Waits for something of this library on the calling thread; no runtime is needed.
 ///
@@ -50,7 +50,8 @@ pub fn block_on<F: IntoFuture>(work: F) -> F::Output {
     let _inside = env::apart().as_ref().map(|own| own.enter());
     let parked = Arc::new(Parked { thread: std::thread::current(), woken: AtomicBool::new(false) });
     let waker = Waker::from(parked.clone());
-    let (mut work, mut cx) = (pin!(run::carried(work.into_future())), Context::from_waker(&waker));
+    let (mut work, mut cx) =
+        (pin!(chain::carried(work.into_future())), Context::from_waker(&waker));
     loop {
         match work.as_mut().poll(&mut cx) {
             Poll::Ready(done) => return done,

@@ -11,6 +11,7 @@ use crate::engine::{self, Engine, Tuning};
 use crate::env::{Env, System};
 use crate::error::{Error, ErrorKind, Result};
 use crate::holder;
+use crate::limits;
 use crate::locks::Locks;
 use crate::memory::MemoryStore;
 use crate::observe::{self, Observer};
@@ -230,21 +231,10 @@ impl Builder {
     /// `Config` or `InvalidDuration` for a setting that cannot be used, `Unavailable` if nobody answers, `Unsupported` if the
     /// store cannot do what a setting asks for.
     pub async fn connect(self) -> Result<Locks> {
-        if self.watchdog < config::WATCHDOG_FLOOR || self.watchdog > config::LONGEST {
-            let text = format!(
-                "a watchdog timeout of {:?} cannot be kept: use {:?} to 10 years",
-                self.watchdog,
-                config::WATCHDOG_FLOOR
-            );
-            return Err(Error::new(ErrorKind::InvalidDuration, text));
-        }
-        if self.fair_patience.is_zero() || self.fair_patience > config::LONGEST {
-            let text = format!(
-                "a patience of {:?} cannot be kept: use 1 ms to 10 years",
-                self.fair_patience
-            );
-            return Err(Error::new(ErrorKind::InvalidDuration, text));
-        }
+        let invalid = |text| Error::new(ErrorKind::InvalidDuration, text);
+        limits::watchdog(self.watchdog).map_err(invalid)?;
+        limits::fair_patience(self.fair_patience).map_err(invalid)?;
+        self.slow_hold.map_or(Ok(()), limits::slow_hold).map_err(invalid)?;
         if self.durability == Durability::Acks(0) {
             let text = "Durability::Acks(0) waits for no replica: say Durability::Primary";
             return Err(Error::new(ErrorKind::Config, text));
@@ -267,10 +257,6 @@ impl Builder {
             return Err(Error::new(ErrorKind::Unsupported, text));
         }
         let spin = (self.wait_by == WaitBy::Spin).then(Backoff::default);
-        if self.slow_hold.is_some_and(|slow| slow.is_zero() || slow > config::LONGEST) {
-            let text = "a hold is slow after 1 ms to 10 years; leave slow_hold out for no warnings";
-            return Err(Error::new(ErrorKind::InvalidDuration, text));
-        }
         let tuning = Tuning {
             watchdog: self.watchdog,
             fair_patience: self.fair_patience,
@@ -328,12 +314,7 @@ impl Builder {
                 let (store, place) = RedisStore::open(url, surroundings, self.lazy).await?;
                 Ok((store, place))
             }
-            _ => {
-                let text = "this URL names no store that this program was built with: use memory:, \
-                            file:/dir, redis://host, rediss://host, redis+unix:///socket, \
-                            redis+sentinel://host/primary, redis+replicated://host1,host2 or redis+cluster://host";
-                Err(Error::new(ErrorKind::Config, text))
-            }
+            _ => Err(limits::no_store()),
         }
     }
 }

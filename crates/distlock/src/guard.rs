@@ -129,9 +129,14 @@ impl Guard {
     /// `Lost`; what `work` had done by then, it has done.
     pub async fn while_held<F: Future>(&self, work: F) -> Result<F::Output> {
         let tenure = &self.hold.tenure;
-        let work = work.instrument(held_span(tenure.kind, tenure.name()));
+        let work = work.instrument(self.held_span());
         let done = together::unless(self.lost(), || self.is_lost(), work).await;
         done.ok_or_else(|| engine::lost().about(tenure.kind, tenure.name()))
+    }
+
+    /// What log lines of work under it belong to.
+    pub(crate) fn held_span(&self) -> tracing::Span {
+        span_of(self.hold.tenure.kind, self.name())
     }
 
     /// Who holds the lock through this guard; pass it on to re-enter.
@@ -153,7 +158,7 @@ impl Guard {
 }
 
 /// What log lines of work under a lock belong to.
-pub(crate) fn held_span(kind: Kind, name: &str) -> tracing::Span {
+pub(crate) fn span_of(kind: Kind, name: &str) -> tracing::Span {
     tracing::info_span!(target: "distlock", "held", kind = kind.as_str(), name)
 }
 

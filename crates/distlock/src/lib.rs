@@ -50,6 +50,7 @@ mod blocking;
 mod builder;
 #[cfg(feature = "tokio-util")]
 mod cancel;
+mod chain;
 mod config;
 pub mod cookbook;
 pub mod doctor;
@@ -66,6 +67,7 @@ mod guarded;
 pub mod guide;
 mod holder;
 mod kinds;
+mod limits;
 mod locks;
 #[cfg(feature = "macros")]
 #[doc(hidden)]

@@ -3,11 +3,12 @@
 use std::future::{Future, IntoFuture};
 use std::time::Duration;
 
+use crate::chain::Chain;
 use crate::error::{Error, Result};
 use crate::locks::Locks;
 use crate::profiles::Profiles;
 use crate::request::{Acquire, May, Must};
-use crate::run::{self, Chain, Held};
+use crate::run::{self, Held};
 
 pub use crate::run::Outcome;
 

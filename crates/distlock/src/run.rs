@@ -1,19 +1,16 @@
 //! Work under a lock: what [`Mutex::run`](crate::Mutex::run), `#[locked]` and scheduled jobs share.
 
-use std::cell::RefCell;
 use std::future::{Future, IntoFuture};
-use std::sync::Arc;
 
-use uuid::Uuid;
+use tracing::{Instrument, Span};
 
-use crate::engine::{self, Engine};
+use crate::chain::Chain;
+use crate::engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::{FencedGuard, Guard, Permits, ReadGuard, WriteGuard};
 use crate::kinds::MultiGuard;
-use crate::owner::Owner;
 use crate::request::{Acquire, May, Must};
 use crate::scope::Scope;
-use crate::store::What;
 use crate::together;
 
 /// What a function with a lock around it gives.
@@ -44,6 +41,8 @@ impl<T, E: From<Error>> Outcome for std::result::Result<T, E> {
 pub trait Held: Sized + Send + 'static {
     /// What is locked.
     fn guards(&self) -> Vec<&Guard>;
+    /// What log lines of the body belong to.
+    fn span(&self) -> Span;
     /// Lets go.
     fn release(self) -> impl Future<Output = Result<()>> + Send;
     /// Lets go, without a runtime.
@@ -56,6 +55,10 @@ macro_rules! held {
             fn guards(&self) -> Vec<&Guard> {
                 let guards: fn(&$guard) -> Vec<&Guard> = $guards;
                 guards(self)
+            }
+
+            fn span(&self) -> Span {
+                self.held_span()
             }
 
             fn release(self) -> impl Future<Output = Result<()>> + Send {
@@ -78,100 +81,13 @@ held! {
     MultiGuard: |several| several.guards().iter().collect();
 }
 
-/// The locks of the functions that are being run, the innermost first. A function that is called from within another one
-/// and asks for the same lock re-enters it; others, also such as run beside it, exclude each other as always.
-#[derive(Debug)]
-pub(crate) struct Link {
-    held: Vec<(Identity, Owner)>,
-    outer: Option<Arc<Link>>,
-}
-
-/// Which lock it is: of which `Locks`, of what sort, and its name.
-type Identity = (Uuid, &'static str, String);
-
-/// `None` for what cannot be entered twice.
-fn identity(engine: &Engine, what: What, name: &str) -> Option<Identity> {
-    let sort = match what {
-        What::Exclusive => "exclusive",
-        What::Fenced => "fenced",
-        What::Fair { .. } => "fair",
-        What::Read | What::Write { .. } => "rw",
-        What::Simple => "simple",
-        What::Permits { .. } | What::LeasedPermits { .. } | What::LatchOpen => return None,
-    };
-    Some((engine.client(), sort, name.to_owned()))
-}
-
-tokio::task_local! {
-    static CHAIN: Arc<Link>;
-}
-
-thread_local! {
-    static THREAD: RefCell<Option<Arc<Link>>> = const { RefCell::new(None) };
-}
-
-fn of_task() -> Option<Arc<Link>> {
-    CHAIN.try_with(Arc::clone).ok()
-}
-
-/// Of a function that is not async: also those that are not either, whichever of both is further in.
-fn of_thread() -> Option<Arc<Link>> {
-    match (of_task(), THREAD.with_borrow(Clone::clone)) {
-        (Some(task), Some(thread)) if !thread.is_within(&task) => Some(task),
-        (task, thread) => thread.or(task),
-    }
-}
-
-/// Runs `work` as a part of the function that waits for it on its thread.
-pub(crate) async fn carried<F: Future>(work: F) -> F::Output {
-    match of_thread() {
-        Some(link) => CHAIN.scope(link, work).await,
-        None => work.await,
-    }
-}
-
-impl Link {
-    fn of(guards: &[&Guard], outer: Option<Arc<Link>>) -> Arc<Link> {
-        let held = guards.iter().filter_map(|guard| {
-            let tenure = &guard.hold.tenure;
-            let identity = identity(&tenure.engine, tenure.what, tenure.name())?;
-            Some((identity, tenure.owner))
-        });
-        Arc::new(Link { held: held.collect(), outer })
-    }
-
-    /// This one and those around it.
-    fn all(&self) -> impl Iterator<Item = &Link> {
-        std::iter::successors(Some(self), |link| link.outer.as_deref())
-    }
-
-    fn is_within(&self, other: &Link) -> bool {
-        self.all().any(|link| std::ptr::eq(link, other))
-    }
-
-    /// Who holds it, if one of the functions around does.
-    fn owner(&self, wanted: &Identity) -> Option<Owner> {
-        let mut held = self.all().flat_map(|link| &link.held);
-        held.find(|(held, _)| held == wanted).map(|(_, owner)| *owner)
-    }
-}
-
-/// Has each lock that a function around holds re-entered by its owner. There may be several: each function has its own.
-fn within<G, Ending>(request: Acquire<G, Ending>, chain: &Option<Arc<Link>>) -> Acquire<G, Ending> {
-    let Some(link) = chain else { return request };
-    request.re_entering(|member| {
-        let name = member.name.as_ref().ok()?;
-        link.owner(&identity(&member.engine, member.what, name)?)
-    })
-}
-
 /// Acquires, and says what was locked around it.
 pub(crate) async fn enter<G, Ending, T>(request: Acquire<G, Ending>) -> Result<(T, Chain)>
 where
     Acquire<G, Ending>: IntoFuture<Output = Result<T>>,
 {
-    let chain = of_task();
-    Ok((within(request, &chain).await?, Chain(chain)))
+    let chain = Chain::of_task();
+    Ok((chain.re_entering(request).await?, chain))
 }
 
 /// [`enter`] for a thread.
@@ -180,34 +96,32 @@ where
     Acquire<G, Ending>: IntoFuture<Output = Result<T>, IntoFuture: Send + 'static>,
     T: Send + 'static,
 {
-    let chain = of_thread();
-    Ok((within(request, &chain).blocking()?, Chain(chain)))
+    let chain = Chain::of_thread();
+    Ok((chain.re_entering(request).blocking()?, chain))
 }
-
-/// The functions with locks that a call is made from.
-pub(crate) struct Chain(Option<Arc<Link>>);
 
 /// Runs `work` under a lock that is held, and lets go of it.
 pub(crate) async fn under<G: Held, R: Outcome>(
-    (guard, Chain(chain)): (G, Chain),
+    (guard, chain): (G, Chain),
     work: impl AsyncFnOnce(Scope) -> R,
 ) -> R {
-    let (link, scope) = {
+    let (scope, work) = {
         let guards = guard.guards();
-        (Link::of(&guards, chain), Scope::of(&guards))
+        let scope = Scope::of(&guards);
+        // Boxed: what is run within what is run would otherwise be several times as large with every level.
+        let work = Box::pin(work(scope.clone()).instrument(guard.span()));
+        (scope, chain.scope(&guards, work))
     };
-    // Boxed: what is run within what is run would otherwise be several times as large with every level.
-    let work = CHAIN.scope(link, Box::pin(work(scope.clone())));
     // Work that ends in the moment of the loss has its say: the release tells of the loss.
-    let work = together::unless(scope.lost(), || false, work);
-    match work.await {
+    match together::unless(scope.lost(), || false, work).await {
         Some(done) => judged(done, guard.release().await),
         // Stopped: it is not known how far it came.
         None => R::failed(scope.ensure().err().unwrap_or_else(engine::lost)),
     }
 }
 
-/// What the body says stands, unless it is content with what it did without the lock.
+/// What the body says stands, unless it is content with what it did without the lock. Of a loss that is known here the release
+/// tells without asking anybody, and of several locks it tells of the lost one first.
 fn judged<R: Outcome>(done: R, released: Result<()>) -> R {
     match released {
         Err(e) if done.is_ok() && e.kind() == ErrorKind::Lost => R::failed(e),
@@ -217,23 +131,14 @@ fn judged<R: Outcome>(done: R, released: Result<()>) -> R {
 
 /// [`under`] for a thread.
 pub(crate) fn under_blocking<G: Held, R: Outcome>(
-    (guard, Chain(chain)): (G, Chain),
+    (guard, chain): (G, Chain),
     work: impl FnOnce(Scope) -> R,
 ) -> R {
-    /// Also when `work` panics.
-    struct Restore(Option<Arc<Link>>);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            THREAD.set(self.0.take());
-        }
-    }
-    let (link, scope) = {
+    let done = {
         let guards = guard.guards();
-        (Link::of(&guards, chain), Scope::of(&guards))
+        let scope = Scope::of(&guards);
+        guard.span().in_scope(|| chain.scope_blocking(&guards, || work(scope)))
     };
-    let restore = Restore(THREAD.replace(Some(link)));
-    let done = work(scope);
-    drop(restore);
     judged(done, guard.release_blocking())
 }
 
@@ -243,8 +148,8 @@ where
 {
     /// Acquires, runs `work`, and lets go: [`while_held`](crate::Guard::while_held) and [`unlock`](crate::Guard::unlock) in one.
     ///
-    /// `work` is dropped when the lock is lost. It gets a [`Scope`], which knows how the lock is and cannot let go of it.
-    /// From within, another `run` or `#[locked]` function that wants the same lock re-enters it.
+    /// `work` is dropped when the lock is lost. It gets a [`Scope`], which knows how the lock is and cannot let go of it; its log
+    /// lines are in the `tracing` span `held`. From within, another `run` or `#[locked]` function that wants the same lock re-enters it.
     ///
     /// ```
     /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

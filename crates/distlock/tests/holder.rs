@@ -83,6 +83,47 @@ async fn a_profile_says_who_holds_it() {
     let wrong = wrong.expect_err("no duration").to_string();
     assert!(wrong.contains("slow_hold") && wrong.contains('3'), "{wrong}");
     let never = Profiles::parse("[profile.main]\nurl = 'memory:'\nslow_hold = '0s'");
-    let never = never.expect("a duration").locks("main").await.expect_err("no time at all");
-    assert_eq!(never.kind(), distlock::ErrorKind::InvalidDuration);
+    let never = never.expect_err("no time at all");
+    assert_eq!(never.kind(), distlock::ErrorKind::Config);
+    assert!(never.to_string().contains("locks.toml:3: profile.main.slow_hold: "), "{never}");
+}
+
+/// A listing does not know kinds, and says nothing about waiters rather than that there are none.
+#[cfg(feature = "redis")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listing_does_not_take_waiters_of_a_fair_lock_for_nobody() {
+    use std::future::IntoFuture;
+
+    use distlock_testkit::Server;
+    use distlock_testkit::suites::eventually;
+
+    let server = Server::redis().await;
+    let here = Locks::connect(&server.url()).await.expect("the server answers");
+    let there = Locks::connect(&server.url()).await.expect("the server answers");
+    let _fair = here.fair("fair").lock().await.expect("it is free");
+    let mutex = here.mutex("mutex").lock().await.expect("it is free");
+    let read = here.rw("rw").read().await.expect("it is free");
+    let in_line = tokio::spawn(there.fair("fair").lock().into_future());
+    eventually("one is in line", || async {
+        here.fair("fair").inspect().await.expect("an answer").waiters == Some(1)
+    })
+    .await;
+    let waiters = || async {
+        let all = here.list("").await.expect("an answer");
+        all.iter().map(|lock| (lock.name.to_string(), lock.waiters)).collect::<Vec<_>>()
+    };
+    let seen = |mutex, rw| {
+        [("fair", None), ("mutex", mutex), ("rw", rw)]
+            .map(|(name, n)| (name.to_owned(), n))
+            .to_vec()
+    };
+    assert_eq!(waiters().await, seen(None, Some(0)));
+    let calling = tokio::spawn(there.mutex("mutex").lock().into_future());
+    let writing = tokio::spawn(there.rw("rw").write().into_future());
+    eventually("two listen", || async { waiters().await == seen(Some(1), Some(1)) }).await;
+    in_line.abort();
+    mutex.unlock().await.expect("it was held");
+    read.unlock().await.expect("it was held");
+    calling.await.expect("no panic").expect("it is free").unlock().await.expect("it was held");
+    writing.await.expect("no panic").expect("it is free").unlock().await.expect("it was held");
 }

@@ -6,8 +6,9 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use distlock::Locks;
+use distlock::{Error, Locks, locked};
 use distlock_testkit::suites::eventually;
+use tower::{Layer, ServiceExt};
 
 /// A log in memory.
 #[derive(Clone, Default)]
@@ -39,6 +40,69 @@ impl Log {
         let missing = || panic!("no line for {what}: {words:?} in\n{}", self.text());
         self.find(words).unwrap_or_else(missing)
     }
+}
+
+#[locked("attribute", via = locks)]
+async fn attribute(locks: &Locks) -> distlock::Result<()> {
+    tracing::info!("under an attribute");
+    Ok(())
+}
+
+#[locked("attribute", via = locks)]
+fn on_a_thread(locks: &Locks) -> distlock::Result<()> {
+    tracing::info!("on a thread");
+    Ok(())
+}
+
+async fn done(words: &str) -> Result<(), Error> {
+    tracing::info!("{words}");
+    Ok(())
+}
+
+/// Work that is run under a lock says which, once, however it came there.
+async fn all_work_under_a_lock_is_in_its_span(log: &Log, locks: &Locks) {
+    locks.mutex("run").run(async |_| done("under run").await).await.unwrap();
+    locks.mutex("may").try_lock().run(async |_| done("under may").await).await.unwrap().unwrap();
+    locks.multi(["x", "y"]).run(async |_| done("under both").await).await.unwrap();
+    let nested = locks.fair("outer").run(async |_| attribute(locks).await);
+    nested.await.unwrap();
+    let blocking = locks.clone();
+    let thread = move || {
+        on_a_thread(&blocking)?;
+        blocking.rw("thread").read().run_blocking(|_| {
+            tracing::info!("run on a thread");
+            Ok::<_, Error>(())
+        })
+    };
+    tokio::task::spawn_blocking(thread).await.unwrap().unwrap();
+    let layer = distlock::web::LockLayer::new(locks, |_: &axum::http::Request<()>| Some("web"));
+    let handler = tower::service_fn(async |_: axum::http::Request<()>| {
+        done("a request").await.map(|()| axum::http::Response::new(()))
+    });
+    layer.layer(handler).oneshot(axum::http::Request::new(())).await.unwrap();
+    let soon = std::time::SystemTime::now() + Duration::from_millis(20);
+    let job = async |_| drop(done("a job").await);
+    locks.schedule("job").times([soon]).run(job).await.unwrap();
+    let schedule = locks.schedule("thread-job").times([soon + Duration::from_millis(20)]);
+    let job = || schedule.run_blocking(|_| tracing::info!("a job on a thread"));
+    tokio::task::spawn_blocking(job).await.unwrap().unwrap();
+
+    for (words, kind, name, spans) in [
+        ("under run", "mutex", "run", 1),
+        ("under may", "mutex", "may", 1),
+        ("under both", "multi", "x, y", 1),
+        ("under an attribute", "mutex", "attribute", 2), // and that of what it is called from
+        ("on a thread", "mutex", "attribute", 1),
+        ("run on a thread", "rw", "thread", 1),
+        ("a request", "mutex", "web", 1),
+        ("a job", "mutex", "job", 1),
+        ("a job on a thread", "mutex", "thread-job", 1),
+    ] {
+        let line = log.line(words, &[&format!("held{{kind=\"{kind}\" name=\"{name}\"}}: "), words]);
+        assert_eq!(line.matches("held{").count(), spans, "{line}");
+    }
+    let release = log.line("a release", &["released", "name=\"run\""]);
+    assert!(!release.contains("held{"), "the release is no work of the body: {release}");
 }
 
 /// There is one log for the whole process.
@@ -75,6 +139,8 @@ async fn log_lines_belong_to_the_lock_they_are_about() {
     log.line("all of several", &["acquire{kind=\"multi\" name=\"acct:1, acct:2\"}", "acquired"]);
     both.while_held(async { tracing::info!("paying") }).await.unwrap();
     log.line("work under all", &["held{kind=\"multi\" name=\"acct:1, acct:2\"}: ", "paying"]);
+
+    all_work_under_a_lock_is_in_its_span(&log, &locks).await;
 
     let forged = locks.mutex("x\n ERROR forged").lock().await.unwrap();
     forged.unlock().await.unwrap();

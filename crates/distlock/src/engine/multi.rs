@@ -249,7 +249,8 @@ async fn undo(error: Error, had: Vec<Option<Hold>>) -> Error {
     }
 }
 
-/// Lets go of all at once, the last one first, and says everything that went wrong.
+/// Lets go of all at once, the last one first, and says everything that went wrong. A member that was lost comes first: it decides
+/// what the work was worth, a release that got no answer does not.
 pub(crate) async fn unlock_all(holds: Vec<Hold>) -> Result<()> {
     let mut work: Vec<BoxFuture<'static, Result<()>>> = Vec::with_capacity(holds.len());
     for hold in holds.into_iter().rev() {
@@ -257,6 +258,8 @@ pub(crate) async fn unlock_all(holds: Vec<Hold>) -> Result<()> {
         work.push(Box::pin(async move { release::unlock(hold).await.map_err(|e| e.at(&place)) }));
     }
     let answers = join_all(work).await;
-    let troubles = answers.into_iter().rev().filter_map(Result::err);
-    troubles.reduce(|first, next| first.and(&next)).map_or(Ok(()), Err)
+    let mut troubles: Vec<Error> = answers.into_iter().rev().filter_map(Result::err).collect();
+    troubles.sort_by_key(|trouble| trouble.kind() != ErrorKind::Lost);
+    let all = troubles.into_iter().reduce(|first, next| first.and(&next));
+    all.map_or(Ok(()), Err)
 }

@@ -10,7 +10,7 @@ use super::Mutex;
 use super::handle::run_methods;
 use crate::engine::{self, Hold, State};
 use crate::error::{Error, ErrorKind, Result};
-use crate::guard::{Guard, held_span};
+use crate::guard::{Guard, span_of};
 use crate::member::Member;
 use crate::owner::Owner;
 use crate::request::{Acquire, Got, May, Must};
@@ -150,7 +150,8 @@ impl MultiGuard {
     /// Dropping the future loses the answer, not the releases.
     ///
     /// # Errors
-    /// The error of the member that failed, and where; if several did, the kind of the first and the words of all.
+    /// The error of the member that failed, and where; if several did, the words of all, and the kind of the first, or `Lost` if one
+    /// of them was.
     pub async fn unlock(self) -> Result<()> {
         let holds: Vec<Hold> = self.guards.into_iter().map(|guard| guard.hold).collect();
         engine::unlock_all(holds).await
@@ -209,10 +210,15 @@ impl MultiGuard {
     /// # Errors
     /// `Lost`; what `work` had done by then, it has done.
     pub async fn while_held<F: Future>(&self, work: F) -> Result<F::Output> {
-        let names: Vec<&str> = self.guards.iter().map(Guard::name).collect();
-        let work = work.instrument(held_span(Kind::Multi, &names.join(", ")));
+        let work = work.instrument(self.held_span());
         let done = together::unless(self.lost(), || self.is_lost(), work).await;
         done.ok_or_else(|| Error::new(ErrorKind::Lost, "one of the locks was lost"))
+    }
+
+    /// What log lines of work under it belong to.
+    pub(crate) fn held_span(&self) -> tracing::Span {
+        let names: Vec<&str> = self.guards.iter().map(Guard::name).collect();
+        span_of(Kind::Multi, &names.join(", "))
     }
 }
 

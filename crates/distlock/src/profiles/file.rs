@@ -4,13 +4,23 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::config;
-use super::settings::Settings;
+use super::settings::{self, Settings};
 use crate::error::{Error, Result};
 
 #[derive(Default)]
 pub(super) struct File {
-    pub(super) default: Option<String>,
+    /// With where it stands.
+    pub(super) default: Option<(String, Place)>,
     pub(super) profiles: Vec<(String, Settings)>,
+}
+
+/// File, line and key.
+pub(super) struct Place(String);
+
+impl Place {
+    pub(super) fn error(&self, why: &str) -> Error {
+        config(format!("{}{why}", self.0))
+    }
 }
 
 /// Reads it. Errors name the file, the line and the key, and never a value.
@@ -24,7 +34,9 @@ pub(super) fn parse(text: &str, path: &str) -> Result<File> {
     for (key, value) in whole.get_ref() {
         let at = key.span().start;
         match (&**key.get_ref(), value.get_ref()) {
-            ("default", DeValue::String(name)) => file.default = Some(name.to_string()),
+            ("default", DeValue::String(name)) => {
+                file.default = Some((name.to_string(), reader.place(at, "default")));
+            }
             ("default", other) => {
                 return Err(reader.wrong(at, "default", "the name of a profile", other));
             }
@@ -61,16 +73,22 @@ impl Reader<'_> {
         let mut settings = Settings::default();
         for (key, value) in keys {
             let (at, path) = (key.span().start, format!("{path}.{}", key.get_ref()));
-            let value = match value.get_ref() {
-                DeValue::String(text) => text.to_string(),
-                DeValue::Boolean(yes) => yes.to_string(),
-                DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_owned(),
+            let value = match (value.get_ref(), settings::example(key.get_ref())) {
+                (DeValue::String(text), _) => text.to_string(),
+                (other, Some(example)) => {
+                    let text = format!("a text, as in {example}");
+                    return Err(self.wrong(at, &path, &text, other));
+                }
+                (DeValue::Boolean(yes), _) => yes.to_string(),
+                (DeValue::Integer(number), _) if number.radix() == 10 => number.as_str().to_owned(),
                 // Its digits alone would be another number.
-                DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix())
-                    .map_err(|_| self.error(at, &path, "the number is too large"))?
-                    .to_string(),
-                DeValue::Float(number) => number.as_str().to_owned(),
-                other => {
+                (DeValue::Integer(number), _) => {
+                    u64::from_str_radix(number.as_str(), number.radix())
+                        .map_err(|_| self.error(at, &path, "the number is too large"))?
+                        .to_string()
+                }
+                (DeValue::Float(number), _) => number.as_str().to_owned(),
+                (other, _) => {
                     return Err(self.wrong(at, &path, "a text, a number, true or false", other));
                 }
             };
@@ -84,10 +102,14 @@ impl Reader<'_> {
     }
 
     fn error(&self, at: usize, key: &str, why: &str) -> Error {
+        self.place(at, key).error(why)
+    }
+
+    fn place(&self, at: usize, key: &str) -> Place {
         let before = self.text.get(..at).unwrap_or_default();
         let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
         let key = if key.is_empty() { String::new() } else { format!("{key}: ") };
-        config(format!("{}:{line}: {key}{why}", self.path))
+        Place(format!("{}:{line}: {key}", self.path))
     }
 }
 
@@ -111,6 +133,49 @@ mod tests {
             ("watchdog = 0x1e", "watchdog = \"30s\""),
         ] {
             assert!(read(line).expect(line) == read(same).expect(same), "{line} is not {same}");
+        }
+    }
+
+    #[test]
+    fn words_are_words_and_not_whatever_can_be_written_as_one() {
+        for line in [
+            "holder_info = false",
+            "prefix = true",
+            "prefix = 7",
+            "url = 5",
+            "wait_by = 1.5",
+            "mutex_as = 0x10",
+        ] {
+            let key = line.split(' ').next().expect(line);
+            let text = read(line).err().expect(line).to_string();
+            let said =
+                format!("locks.toml:2: profile.main.{key}: expected a text, as in {key} = \"");
+            assert!(text.starts_with(&said), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_no_lock_could_be_made_with_is_refused_where_it_stands() {
+        for (line, why) in [
+            ("watchdog = '1ms'", "use 100ms to 10 years"),
+            ("watchdog = 0", "use 100ms to 10 years"),
+            ("watchdog = '4000d'", "use 100ms to 10 years"),
+            ("fair_patience = '0'", "use 1 ms to 10 years"),
+            ("slow_hold = '0s'", "leave slow_hold out"),
+            ("url = 'reddis://h'", "use memory:, file:/dir, redis://host"),
+            ("url = 'localhost'", "use memory:, file:/dir, redis://host"),
+            ("url = ''", "use memory:, file:/dir, redis://host"),
+            #[cfg(feature = "redis")]
+            ("url = 'redis://u:canary@h:port'", "the URL cannot be read"),
+            #[cfg(all(feature = "redis", not(feature = "cluster")))]
+            ("url = 'redis+cluster://canary'", "needs the cargo feature `cluster`"),
+            #[cfg(all(feature = "redis", not(feature = "tls")))]
+            ("url = 'rediss://canary'", "needs the cargo feature `tls`"),
+        ] {
+            let text = read(line).err().expect(line).to_string();
+            let key = line.split(' ').next().expect(line);
+            assert!(text.starts_with(&format!("locks.toml:2: profile.main.{key}: ")), "{text}");
+            assert!(text.contains(why) && !text.contains("canary"), "{text}");
         }
     }
 

@@ -54,7 +54,8 @@ const DEFAULT: &str = "default";
 /// | `holder_info` | off | what the program calls itself; holders then say who they are, at the cost of a write, see [`Builder::holder_info`] |
 /// | `slow_hold` | off | warns of holds that take longer; what is long depends on the program, see [`Builder::slow_hold`] |
 ///
-/// Durations are `500ms`, `10s`, `1h30m`.
+/// Durations are `500ms`, `10s`, `1h30m`. What cannot be used (another key, a URL of no store, a duration that is too short, a
+/// default that is not there) is an error when the file is read; whether a store answers is found out when it is asked for.
 ///
 /// # The environment
 /// `DISTLOCK_URL` is the URL of the default profile, `DISTLOCK_BILLING_URL` that of `billing`, `DISTLOCK_BILLING_WATCHDOG` its
@@ -129,10 +130,11 @@ impl Profiles {
     }
 
     fn over(file: file::File, source: Source) -> Result<Profiles> {
-        let default = file.default.unwrap_or_else(|| match &file.profiles[..] {
-            [(only, _)] => only.clone(), // whoever has written one means that one
+        let default = match (&file.default, &file.profiles[..]) {
+            (Some((named, _)), _) => named.clone(),
+            (None, [(only, _)]) => only.clone(), // whoever has written one means that one
             _ => DEFAULT.to_owned(),
-        });
+        };
         let mut profiles = BTreeMap::new();
         for (name, mut settings) in file.profiles {
             settings.overridden(&name, name == default, &source)?;
@@ -143,6 +145,8 @@ impl Profiles {
             settings.overridden(&default, true, &source)?;
             if settings.url.is_some() {
                 profiles.insert(default.clone(), settings);
+            } else if let Some((_, place)) = file.default {
+                return Err(place.error(&unknown(&default, true, &profiles)));
             }
         }
         let connected = Mutex::default();
@@ -218,26 +222,12 @@ impl Profiles {
                 let mut settings = Settings::default();
                 settings.overridden(name, false, &inner.source)?;
                 if settings.url.is_none() {
-                    return Err(config(self.unknown(name)));
+                    let is_default = name == inner.default;
+                    return Err(config(unknown(name, is_default, &inner.profiles)));
                 }
                 settings.builder(name)
             }
         }
-    }
-
-    fn unknown(&self, name: &str) -> String {
-        let known: Vec<&str> = self.names().collect();
-        let variable = match name == self.0.default {
-            true => "DISTLOCK_URL".to_owned(),
-            false => settings::variable(name, "url"),
-        };
-        let there = match known.is_empty() {
-            true => "there are none".to_owned(),
-            false => format!("there are {}", known.join(", ")),
-        };
-        format!(
-            "no profile {name:?}: {there}; write [profile.{name}] with a url in locks.toml, or set {variable}"
-        )
     }
 
     /// What the profile is called that is meant where none is named.
@@ -260,6 +250,22 @@ impl fmt::Debug for Profiles {
             .field("names", &names)
             .finish_non_exhaustive()
     }
+}
+
+/// What there is instead, and how to make it.
+fn unknown(name: &str, is_default: bool, profiles: &BTreeMap<String, Settings>) -> String {
+    let known: Vec<&str> = profiles.keys().map(String::as_str).collect();
+    let variable = match is_default {
+        true => "DISTLOCK_URL".to_owned(),
+        false => settings::variable(name, "url"),
+    };
+    let there = match known.is_empty() {
+        true => "there are none".to_owned(),
+        false => format!("there are {}", known.join(", ")),
+    };
+    format!(
+        "no profile {name:?}: {there}; write [profile.{name}] with a url in locks.toml, or set {variable}"
+    )
 }
 
 fn config(text: String) -> Error {

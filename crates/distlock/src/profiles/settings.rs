@@ -10,6 +10,7 @@ use crate::builder::Builder;
 use crate::durability::Durability;
 use crate::duration;
 use crate::error::Result;
+use crate::limits;
 use crate::store::Kind;
 
 /// Every key, in the order of the documentation.
@@ -25,6 +26,20 @@ pub(super) const KEYS: [&str; 10] = [
     "holder_info",
     "slow_hold",
 ];
+
+/// Those whose value is a text and nothing else, with what to write. `false` would be a fine text, too, and mean the contrary.
+const TEXTS: [(&str, &str); 5] = [
+    ("url", r#"url = "redis://127.0.0.1:6379""#),
+    ("prefix", r#"prefix = "shop:""#),
+    ("wait_by", r#"wait_by = "spin""#),
+    ("mutex_as", r#"mutex_as = "fair""#),
+    ("holder_info", r#"holder_info = "billing" (to have it off, no such line)"#),
+];
+
+/// What to write for a key whose value is a text and nothing else; `None` for others.
+pub(super) fn example(key: &str) -> Option<&'static str> {
+    TEXTS.iter().find(|(text, _)| *text == key).map(|(_, example)| *example)
+}
 
 /// One profile. What is `None` has the builder's default.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -45,10 +60,13 @@ impl Settings {
     /// Sets a key that is one of [`KEYS`]. The error does not repeat the value: it may be a URL with a password.
     pub(super) fn set(&mut self, key: &str, value: &str) -> std::result::Result<(), String> {
         match key {
-            "url" => self.url = Some(value.to_owned()),
+            "url" => {
+                limits::url(value).map_err(|why| why.to_string())?;
+                self.url = Some(value.to_owned());
+            }
             "prefix" => self.prefix = Some(value.to_owned()),
-            "watchdog" => self.watchdog = Some(time(value)?),
-            "fair_patience" => self.fair_patience = Some(time(value)?),
+            "watchdog" => self.watchdog = Some(time(value, limits::watchdog)?),
+            "fair_patience" => self.fair_patience = Some(time(value, limits::fair_patience)?),
             "wait_by" => {
                 self.wait_by = Some(match value {
                     "notify" => WaitBy::Notify,
@@ -77,7 +95,7 @@ impl Settings {
                 });
             }
             "holder_info" => self.holder_info = Some(value.to_owned()),
-            "slow_hold" => self.slow_hold = Some(time(value)?),
+            "slow_hold" => self.slow_hold = Some(time(value, limits::slow_hold)?),
             _ => return Err(format!("no such key: there are {}", KEYS.join(", "))),
         }
         Ok(())
@@ -144,8 +162,12 @@ impl Settings {
     }
 }
 
-fn time(value: &str) -> std::result::Result<Duration, String> {
-    duration::parse(value).ok_or_else(|| duration::EXPECTED.to_owned())
+fn time(
+    value: &str,
+    check: fn(Duration) -> std::result::Result<(), String>,
+) -> std::result::Result<Duration, String> {
+    let time = duration::parse(value).ok_or_else(|| duration::EXPECTED.to_owned())?;
+    check(time).map(|()| time)
 }
 
 /// The variable for a key of a profile.

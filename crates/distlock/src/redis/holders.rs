@@ -171,7 +171,8 @@ impl RedisStore {
         }
     }
 
-    /// The same for all of these. The first is asked about alone: if that may not be, the others may not either.
+    /// The same for all of these, whose kinds are not known. The first is asked about alone: if that may not be, the others may
+    /// not either.
     pub(super) async fn with_all_surroundings(&self, mut locks: Vec<Snapshot>) -> Vec<Snapshot> {
         let first = locks.len().min(1);
         let (first, rest) = locks.split_at_mut(first);
@@ -179,7 +180,11 @@ impl RedisStore {
             let looks = some.iter_mut().map(|seen| -> BoxFuture<'_, ()> {
                 let shared = seen.holders.iter().any(|holder| holder.mode != Mode::Exclusive);
                 let what = if shared { What::Read } else { What::Exclusive };
-                Box::pin(self.look_around(what, seen))
+                Box::pin(async move {
+                    self.look_around(what, seen).await;
+                    // It may be a fair lock, whose waiters listen each for itself: counting them takes permissions of that kind.
+                    seen.waiters = seen.waiters.filter(|waiters| shared || *waiters > 0);
+                })
             });
             join_all(looks.collect()).await;
         }

@@ -110,6 +110,15 @@ impl Surroundings {
     }
 }
 
+/// Whether the URL can be read; nobody is asked.
+#[cfg(feature = "profiles")]
+pub(crate) fn check(url: &str) -> Result<()> {
+    match topology::Source::parse(url) {
+        Some(several) => several.map(drop),
+        None => Target::parse(url).map(drop),
+    }
+}
+
 impl RedisStore {
     /// The store at a URL. Says where it is, in words for people.
     ///

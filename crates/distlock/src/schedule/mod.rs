@@ -7,6 +7,7 @@ use std::fmt;
 use std::future::Future;
 use std::time::{Duration, SystemTime};
 
+use crate::chain::Chain;
 use crate::engine;
 use crate::env::BoxFuture;
 use crate::error::{Error, ErrorKind, Result};
@@ -32,6 +33,7 @@ use ticks::Ticks;
 /// - **A node that is late**, because it was busy or suspended, does not make up for what it missed: it looks at the latest
 ///   tick, which another node will have run. If the whole fleet was down, the ticks of that time are not run.
 /// - **If the lock is lost** during a run, the job is dropped where it stands.
+/// - **A function that wants the schedule's lock** re-enters it if it is called by the job: with `run`, or by `#[locked]`.
 ///
 /// # If the node dies
 /// The tick counts as run: it was marked before the job began. With [`retry_if_died`](Schedule::retry_if_died) it is marked when the job has
@@ -175,7 +177,10 @@ impl Schedule {
     pub async fn run<F: Future<Output = ()>>(self, mut job: impl FnMut(Tick) -> F) -> Result<()> {
         let mut node = self.node()?;
         while let Some(turn) = node.turn().await? {
-            let done = turn.guard.while_held(job(turn.tick())).await.is_ok();
+            let tick = turn.tick();
+            // As `run` has it: a function that wants the schedule's lock would wait for itself otherwise.
+            let work = Chain::of_task().scope(&[&turn.guard], async { job(tick).await });
+            let done = turn.guard.while_held(work).await.is_ok();
             node.end(turn, done).await?;
         }
         Ok(())
@@ -199,7 +204,8 @@ impl Schedule {
                 }),
             )?;
             let Some(turn) = turn else { return Ok(()) };
-            job(turn.tick());
+            let work = || Chain::of_thread().scope_blocking(&[&turn.guard], || job(turn.tick()));
+            turn.guard.held_span().in_scope(work);
             node = engine::block_on(
                 &*env,
                 Box::pin(async move {

@@ -213,12 +213,13 @@ pub struct Snapshot {
     pub holders: Vec<Holder>,
     /// How long it lives on unless renewed; `None` if it is free, or lives for ever.
     pub ttl: Option<Duration>,
-    /// Who waits in the queue of a fair lock, first in line first.
+    /// Who waits in the queue of a fair lock, first in line first. Not in a listing of a server.
     pub queue: Vec<String>,
     /// The permits left of a semaphore, or the count of a latch; `None` if neither stands there.
     pub count: Option<i64>,
     /// How many wait for it, as far as the store can tell: of a fair lock those in its queue, of others those who listen, which
-    /// is one for each process. Who polls is not counted. `None` if the store cannot tell.
+    /// is one for each process. Who polls is not counted. `None` if the store cannot tell: so it is in a listing of a server for an
+    /// exclusive lock that nobody listens to, since it may be fair, and the waiters of those listen each for itself.
     pub waiters: Option<u32>,
 }
 

@@ -5,11 +5,15 @@
 //!
 //! | what | answer | `Retry-After` |
 //! |---|---|---|
-//! | the lock stayed busy for the whole wait | [`423 Locked`](Busy::Locked) or [`409 Conflict`](Busy::Conflict) | how long it is held at most, in whole seconds, at least 1 |
+//! | the lock stayed busy for the whole wait | [`423 Locked`](Busy::Locked) or [`409 Conflict`](Busy::Conflict) | when it is free at the latest unless it is renewed, in whole seconds, at least 1 |
 //! | the store cannot be reached, or the program is closing its locks | 503 | 1 |
 //! | the lock was lost while the handler ran | 503 | 1 |
 //! | the key makes no name for a lock: empty, or too long | 400 | |
 //! | the locks are not set up as they should be | 500 | |
+//!
+//! A lock without a lease is renewed for as long as its handler runs: what is left of it is the rest of the watchdog's time-out (up to
+//! 30 s, see [`Builder::watchdog`](crate::Builder::watchdog)), and says nothing about the handler. With [`LockLayer::lease`] or
+//! [`LockKey::LEASE`], set to what a handler takes at most, `Retry-After` is a figure that fits.
 //!
 //! The bodies are empty: what a lock or a store says is for the log (`tracing`, target `distlock`), not for the client.
 //!

@@ -115,6 +115,23 @@ fn the_environment_has_the_last_word() {
     assert!(said.contains("my-shop: ok"), "{said}");
     let said = child(&[("DISTLOCK_URL", "memory:"), ("DISTLOCK_DEFAULT_WATCHDOG", "soon")]);
     assert!(said.contains("DISTLOCK_DEFAULT_WATCHDOG: expected a number"), "{said}");
+    let said = child(&[("DISTLOCK_URL", "memory:"), ("DISTLOCK_DEFAULT_SLOW_HOLD", "0s")]);
+    assert!(said.contains("default: Config: DISTLOCK_DEFAULT_SLOW_HOLD: a hold is slow"), "{said}");
+    let said = child(&[("DISTLOCK_URL", "reddis://canary")]);
+    assert!(said.contains("default: Config: DISTLOCK_URL: this URL names no store"), "{said}");
+    assert!(!said.contains("canary"), "{said}");
+    // A default that only the environment makes is one.
+    let file = std::env::temp_dir().join(format!("locks-{}.toml", std::process::id()));
+    std::fs::write(&file, "\ndefault = 'my-shop'\n[profile.default]\nurl = 'memory:'").unwrap();
+    let path = ("DISTLOCK_CONFIG", file.to_str().unwrap());
+    let said = child(&[path]);
+    let place = format!("my-shop: Config: {}:2: default: no profile \"my-shop\": ", path.1);
+    assert!(said.contains(&place) && said.contains("there are default; "), "{said}");
+    for variable in ["DISTLOCK_URL", "DISTLOCK_MY_SHOP_URL"] {
+        let said = child(&[path, (variable, "memory:shop")]);
+        assert!(said.contains("default: ok") && said.contains("my-shop: ok"), "{said}");
+    }
+    std::fs::remove_file(&file).unwrap();
     let said = child(&[("DISTLOCK_CONFIG", "/no/such/locks.toml")]);
     assert!(said.contains("/no/such/locks.toml cannot be read"), "{said}");
     let said = child(&[]);
@@ -166,6 +183,22 @@ fn what_is_wrong_is_said_with_file_line_and_key() {
         ),
         ("[profile.a]\nlazy = 'perhaps'", "locks.toml:2: profile.a.lazy: it is true or false"),
         ("[profile.a]\nurl = ['x']", "locks.toml:2: profile.a.url: expected a text"),
+        (
+            "[profile.a]\nurl = 'memory:'\nholder_info = false",
+            "locks.toml:3: profile.a.holder_info: expected a text, as in holder_info = \"billing\"",
+        ),
+        (
+            "[profile.a]\nwatchdog = '1ms'",
+            "locks.toml:2: profile.a.watchdog: a watchdog timeout of 1ms cannot be kept: use 100ms",
+        ),
+        (
+            "[profile.a]\nurl = 'reddis://u:canary@h'",
+            "locks.toml:2: profile.a.url: this URL names no store that this program was built with",
+        ),
+        (
+            "default = 'mian'\n[profile.main]\nurl = 'memory:'",
+            "locks.toml:1: default: no profile \"mian\": there are main; write [profile.mian]",
+        ),
         ("[profile.a]\nacks = 0", "locks.toml:2: profile.a.acks: it is how many replicas"),
         ("profile = 1", "locks.toml:1: profile: expected tables"),
         ("default = 1", "locks.toml:1: default: expected the name of a profile"),

@@ -136,6 +136,41 @@ async fn an_unlock_with_both_servers_dead_names_both() {
     assert!(since.elapsed() < GRACE, "one after the other: {:?}", since.elapsed());
 }
 
+/// Of one member the release gets no answer, another one was lost: it is the loss that says what the work was worth.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_loss_comes_before_a_release_without_an_answer() {
+    let two = Two::new().await;
+    let both = two.both(&two.elsewhere).lock().lease(HOUR);
+    let robbed = both.run(async |_| {
+        // By somebody else: nobody here knows of it before the release.
+        assert!(two.here[1].mutex("k").force_unlock().await?);
+        two.servers[0].kill();
+        Ok::<_, distlock::Error>(7)
+    });
+    let error = robbed.await.expect_err("one was lost");
+    assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
+    let places = two.servers.each_ref().map(|server| server.addr().to_string());
+    assert!(places.iter().all(|place| error.to_string().contains(place)), "{error}");
+}
+
+/// The same on a thread, which cannot be stopped when the loss is known.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_loss_that_is_known_comes_before_a_release_without_an_answer() {
+    let two = Two::new().await;
+    let work = |scope: distlock::Scope| {
+        assert!(distlock::block_on(two.elsewhere[1].mutex("k").force_unlock())?);
+        assert!(scope.is_lost());
+        two.servers[0].kill();
+        Ok::<_, distlock::Error>(7)
+    };
+    let both = two.both(&two.elsewhere).lock().lease(HOUR);
+    let robbed = tokio::task::block_in_place(|| both.run_blocking(work));
+    let error = robbed.expect_err("one was lost");
+    assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
+    let place = two.servers[0].addr().to_string();
+    assert!(error.to_string().contains(&place), "{error} does not name {place}");
+}
+
 /// One server out of reach for longer than the lease is the loss of all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_guard_is_lost_when_one_server_is_away_for_longer_than_its_lease() {

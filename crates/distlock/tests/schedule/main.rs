@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)] // helpers of tests
 
 mod fleet;
+#[cfg(feature = "macros")]
+mod nesting;
 mod servers;
 mod virtual_time;
 

@@ -1,0 +1,56 @@
+//! What a setting may be. Asked by the builder, and before it by profiles, which know in which line it stands.
+
+use std::time::Duration;
+
+use crate::config;
+use crate::error::{Error, ErrorKind};
+
+/// Nothing, or what is wrong and what to write instead.
+type Checked = std::result::Result<(), String>;
+
+pub(crate) fn watchdog(timeout: Duration) -> Checked {
+    match (config::WATCHDOG_FLOOR..=config::LONGEST).contains(&timeout) {
+        true => Ok(()),
+        false => Err(format!(
+            "a watchdog timeout of {timeout:?} cannot be kept: use {:?} to 10 years",
+            config::WATCHDOG_FLOOR
+        )),
+    }
+}
+
+pub(crate) fn fair_patience(patience: Duration) -> Checked {
+    match patience.is_zero() || patience > config::LONGEST {
+        false => Ok(()),
+        true => Err(format!("a patience of {patience:?} cannot be kept: use 1 ms to 10 years")),
+    }
+}
+
+pub(crate) fn slow_hold(after: Duration) -> Checked {
+    match after.is_zero() || after > config::LONGEST {
+        false => Ok(()),
+        true => {
+            Err("a hold is slow after 1 ms to 10 years; leave slow_hold out for no warnings"
+                .to_owned())
+        }
+    }
+}
+
+/// Reads it, and connects to nothing. Like all who read URLs it repeats no piece of it.
+#[cfg(feature = "profiles")]
+pub(crate) fn url(url: &str) -> crate::error::Result<()> {
+    match url.split_once(':') {
+        Some(("memory", _)) => Ok(()),
+        Some(("file", _)) if cfg!(feature = "file") => Ok(()),
+        #[cfg(feature = "redis")]
+        Some((scheme, _)) if scheme.starts_with("redis") => crate::redis::check(url),
+        _ => Err(no_store()),
+    }
+}
+
+/// Of a URL whose scheme is not known.
+pub(crate) fn no_store() -> Error {
+    let text = "this URL names no store that this program was built with: use memory:, file:/dir, redis://host, \
+                rediss://host, redis+unix:///socket, redis+sentinel://host/primary, redis+replicated://host1,host2 or \
+                redis+cluster://host";
+    Error::new(ErrorKind::Config, text)
+}
