@@ -15,6 +15,7 @@ use super::PAUSE;
 use super::bell::{self, Bell};
 use super::dir::Dir;
 use super::life::{self, Life, Lives};
+use super::mount::System;
 use super::name::STRIPES;
 use super::state::StateFile;
 use super::step::TRIES;
@@ -75,6 +76,7 @@ impl Hub {
             return Ok(hub);
         }
         let known = dir.path().to_owned();
+        System::of(&known).warn_if_opaque(&known);
         let hub = Arc::new(Hub {
             dir,
             boot,

@@ -11,7 +11,7 @@
 //! | `life-…` | `life.rs`: a process, locked while it lives |
 //! | `bell-…` | `bell.rs`: the pipe by which a process that listens is called |
 //!
-//! `hub.rs` is what the stores of a process share, `step.rs` one step on a state file, `ears.rs` who listens, `watch.rs` the thread that hears, `sweep.rs` takes what the dead had.
+//! `dir.rs` and `mount.rs` are about the directory, `hub.rs` is what the stores of a process share, `step.rs` one step on a state file, `ears.rs` who listens, `watch.rs` the thread that hears, `sweep.rs` takes what the dead had.
 
 mod bell;
 mod code;
@@ -20,6 +20,7 @@ mod ears;
 mod header;
 mod hub;
 mod life;
+mod mount;
 mod name;
 mod record;
 mod state;
