@@ -6,8 +6,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, CWD, Gid, Mode, OFlags, Stat};
+use rustix::fs::{Access, CWD, Gid, Mode, OFlags, Stat, Uid};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use crate::doctor::{Finding, Level};
 use crate::error::{Error, ErrorKind, Result};
@@ -106,12 +107,19 @@ impl Dir {
     /// As far as we may: whoever cannot be given access is told by its own errors.
     pub(super) fn share(&self, file: &OwnedFd) {
         let Ok(dir) = rustix::fs::stat(&self.path) else { return };
+        let (owner, group) = (Uid::from_raw(dir.st_uid), Gid::from_raw(dir.st_gid));
+        let us = geteuid();
+        // Root may use anybody's directory, and must not keep its owner out, not even if it is killed. Of files that are
+        // another's the owner is none of our business; for others than root this does nothing.
+        if owner != us && rustix::fs::fstat(file).is_ok_and(|file| file.st_uid == us.as_raw()) {
+            let _ = rustix::fs::fchown(file, Some(owner), Some(group));
+        }
         // Whoever may only read gets nothing: that is enough to lock a file, and to keep everybody out.
         let shared = [(0o020, 0o060), (0o002, 0o006)];
         let shared = shared.iter().filter(|(writes, _)| dir.st_mode & writes != 0);
         let mode = shared.fold(0o600, |mode, (_, gets)| mode | gets);
         if mode != 0o600 {
-            let _ = rustix::fs::fchown(file, None, Some(Gid::from_raw(dir.st_gid)));
+            let _ = rustix::fs::fchown(file, None, Some(group));
             let _ = rustix::fs::fchmod(file, Mode::from_raw_mode(mode));
         }
     }

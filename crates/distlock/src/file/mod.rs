@@ -167,8 +167,11 @@ impl FileStore {
             let read = self.until_in(self.patience(), || self.hub.try_read(stripe)).await;
             let records = match read {
                 Ok(records) => records,
-                // A stranger's file must not hide our own; whoever uses a name in it is told.
-                Err(conflict) if conflict.kind() == ErrorKind::Conflict => continue,
+                // A file that is a stranger's, or that only a stranger may open, must not hide our own; whoever uses a name in
+                // it is told.
+                Err(wrong) if matches!(wrong.kind(), ErrorKind::Conflict | ErrorKind::Config) => {
+                    continue;
+                }
                 Err(other) => return Err(other),
             };
             let now = self.env.now();
