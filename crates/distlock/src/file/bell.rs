@@ -5,7 +5,7 @@
 use std::fs;
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use uuid::Uuid;
 
@@ -50,13 +50,40 @@ fn file_name(process: Uuid) -> String {
     format!("bell-{}", process.simple())
 }
 
+/// The way to a pipe that somebody reads.
+#[derive(Debug)]
+pub(super) struct Wire {
+    pipe: OwnedFd,
+    _reader: OwnedFd,
+}
+
+impl Wire {
+    /// `NXIO` if nobody reads it.
+    pub(super) fn to(dir: &Dir, process: Uuid) -> Result<Wire, Errno> {
+        let path = dir.file(&file_name(process));
+        let flags = OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let pipe = rustix::fs::open(&path, flags | OFlags::WRONLY, Mode::empty())?;
+        // Whatever else somebody put there is none of ours to write to.
+        if !FileType::from_raw_mode(rustix::fs::fstat(&pipe)?.st_mode).is_fifo() {
+            return Err(Errno::NXIO);
+        }
+        // If the last reader ended before the call, that would be a SIGPIPE, which ends a program that has set it back to its
+        // default. So we are one, too.
+        let _reader = rustix::fs::open(&path, flags | OFlags::RDONLY, Mode::empty())?;
+        Ok(Wire { pipe, _reader })
+    }
+
+    pub(super) fn call(&self, call: &Call) -> Result<(), Errno> {
+        rustix::io::write(&self.pipe, &call.bytes()).map(drop)
+    }
+}
+
 /// Calls out to another process. `false` if that cannot hear any more.
 pub(super) fn ring(dir: &Dir, process: Uuid, call: &Call) -> bool {
-    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    match rustix::fs::open(dir.file(&file_name(process)), flags, Mode::empty()) {
-        Ok(pipe) => {
+    match Wire::to(dir, process) {
+        Ok(wire) => {
             // A full one need not be told: its owner looks at everything when it empties it.
-            let _ = rustix::io::write(&pipe, &call.bytes());
+            let _ = wire.call(call);
             true
         }
         // No reader, no pipe. Of anything else it finds out by itself when it looks, every now and then.
