@@ -73,7 +73,7 @@ impl FileStore {
         let dead: Vec<Uuid> = everybody.into_iter().filter(is_dead).collect();
         // Most have left nothing but their names: programs that run for a moment need not wait to clear those away.
         let (left, nothing): (Vec<Uuid>, Vec<Uuid>) =
-            dead.into_iter().partition(|process| self.hub.knows(*process));
+            dead.into_iter().partition(|process| self.hub.knows(*process, true));
         nothing.into_iter().for_each(|process| self.bury(process));
         if !left.is_empty() {
             let store = self.clone();

@@ -1,5 +1,6 @@
 mod codes;
 mod dirs;
+mod leftovers;
 mod listen;
 mod lives;
 mod torn;
