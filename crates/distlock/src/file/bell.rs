@@ -13,6 +13,7 @@ use crate::owner::Owner;
 
 use super::code::Coded;
 use super::dir::{Dir, Named};
+use super::life;
 
 /// How long a call is, with room to spare. Far below what a pipe takes in one piece.
 const LENGTH: usize = 64;
@@ -46,8 +47,11 @@ impl Call {
     }
 }
 
+/// What the names of the pipes begin with.
+const PREFIX: &str = "bell-";
+
 fn file_name(process: Uuid) -> String {
-    format!("bell-{}", process.simple())
+    format!("{PREFIX}{}", process.simple())
 }
 
 /// The way to a pipe that somebody reads.
@@ -88,6 +92,23 @@ pub(super) fn ring(dir: &Dir, process: Uuid, call: &Call) -> bool {
         }
         // No reader, no pipe. Of anything else it finds out by itself when it looks, every now and then.
         Err(cause) => !matches!(cause, Errno::NXIO | Errno::NOENT),
+    }
+}
+
+/// Takes away the pipes that nobody reads and that belong to nobody: one of a process that lives, or is still to be swept, has a
+/// file of its own. Should somebody be about to read it, it is hung again.
+pub(super) fn clear_away_deaf(dir: &Dir) {
+    for name in dir.names(PREFIX).unwrap_or_default() {
+        let Some(process) = Uuid::try_parse(&name).ok() else { continue };
+        let path = dir.file(&file_name(process));
+        let is_pipe = rustix::fs::lstat(&path)
+            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_fifo());
+        if is_pipe
+            && !life::has_file(dir, process)
+            && matches!(Wire::to(dir, process), Err(Errno::NXIO))
+        {
+            let _ = fs::remove_file(path);
+        }
     }
 }
 
