@@ -159,6 +159,25 @@ fn remove_unlocked(path: &Path) -> bool {
     !is_locked(&file) && fs::remove_file(path).is_ok()
 }
 
+/// Refuses a directory that is used by a process with another boot id, and that lives. No reboot is between it and us: it is in a
+/// container that has a boot id of its own, or we are, and what it holds would look to us like something of an earlier boot.
+pub(super) fn refuse_other_boots(dir: &Dir, boot: Uuid) -> Result<()> {
+    let is_elsewhere = |id: Uuid| {
+        let file = open(&dir.file(&file_name(id)))?;
+        let process = Process::read(&file).filter(|process| process.boot != boot)?;
+        is_locked(&file).then_some(process)
+    };
+    let Some(other) = everybody(dir)?.into_iter().find_map(is_elsewhere) else { return Ok(()) };
+    let message = format!(
+        "file: {} is also used by processes with another boot id ({}; here it is {boot}), as containers have that get one of \
+         their own (LXC, systemd-nspawn): they cannot share file: locks with their host or with each other; give each a \
+         directory of its own, let them see the host's {BOOT_ID}, or use redis://",
+        dir.path().display(),
+        other.boot
+    );
+    Err(Error::new(ErrorKind::Config, message))
+}
+
 /// The file of a process. Whatever else somebody put there neither leads us away nor makes us wait.
 fn open(path: &Path) -> Option<fs::File> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -299,13 +318,14 @@ fn stat_of(pid: i32) -> Option<(char, u64)> {
     Some((state, fields.nth(18)?.parse().ok()?))
 }
 
-/// Which boot this is: what is held counts from it, so an entry of another one is over.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// Which boot this is: what is held counts from it, so an entry of another one is over, if nobody lives who is of that.
 pub(super) fn boot_id() -> Result<Uuid> {
-    const PATH: &str = "/proc/sys/kernel/random/boot_id";
-    let text = fs::read_to_string(PATH);
+    let text = fs::read_to_string(BOOT_ID);
     let id = text.as_ref().ok().and_then(|text| Uuid::try_parse(text.trim()).ok());
     id.ok_or_else(|| {
-        let message = format!("file: works on Linux only: it needs the boot id in {PATH}");
+        let message = format!("file: works on Linux only: it needs the boot id in {BOOT_ID}");
         Error::new(ErrorKind::Unsupported, message)
     })
 }

@@ -65,6 +65,7 @@ impl FileStore {
     /// Opens the store in `dir`, which is made for this user alone if it does not exist.
     pub(crate) fn open(dir: &Path, env: Arc<dyn Env>) -> Result<Arc<FileStore>> {
         let store = Arc::new(FileStore { hub: Hub::open(dir)?, env });
+        life::refuse_other_boots(&store.hub.dir, store.hub.boot)?;
         store.sweep_apart();
         Ok(store)
     }
@@ -161,6 +162,7 @@ impl FileStore {
     }
 
     async fn list_all(&self, prefix: &str) -> Result<Vec<Snapshot>> {
+        life::refuse_other_boots(&self.hub.dir, self.hub.boot)?;
         self.sweep_dead(&life::everybody(&self.hub.dir)?).await;
         let mut locks = Vec::new();
         for stripe in 0..name::STRIPES {

@@ -1,3 +1,4 @@
+mod boots;
 mod codes;
 mod dirs;
 mod leftovers;
