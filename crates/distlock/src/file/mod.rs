@@ -139,8 +139,19 @@ impl FileStore {
     }
 
     async fn acquire_one(&self, claim: &Claim) -> Result<Attempt> {
+        let mut before = None;
         loop {
-            let (attempt, in_the_way) = self.attempt(claim).await?;
+            let (attempt, in_the_way) = match (self.attempt(claim).await, before) {
+                (Ok(tried), _) => tried,
+                (Err(cause), None) => return Err(cause),
+                // Being busy may have left something, a place in line: whoever is told so gives it back, as after an error
+                // that says that nothing was done it would not. Of what is wrong the next attempt tells.
+                (Err(cause), Some(busy)) => {
+                    tracing::debug!(target: "distlock", %cause, "cannot look again, so it is busy");
+                    return Ok(busy);
+                }
+            };
+            before = Some(attempt);
             if in_the_way.is_empty() || !self.sweep_dead(&in_the_way).await {
                 if self.hub.is_listening() {
                     self.hub.watch.follow(&self.hub, &in_the_way);
@@ -197,7 +208,8 @@ fn apply<T>(
 ) -> Result<T> {
     let entry = turn.record.entry.take().filter(|entry| entry.is_live(turn.now));
     let Step { entry, answer, wake } = step(entry, turn.now, &*turn)?;
-    turn.record.entry = entry;
+    // Of a latch that was counted down and forgotten nothing is left but its entry, which would keep the state file.
+    turn.record.entry = entry.filter(|entry| entry.is_live(turn.now));
     turn.record.settle(person);
     turn.record.note(claim, turn.now);
     turn.wakes.push(wake);

@@ -2,8 +2,9 @@
 
 use rustix::fs::{CWD, FlockOperation, Mode};
 
-use super::lives::{write_dead, write_life};
+use super::lives::{take_as, write_dead, write_life};
 use super::*;
+use crate::store::LatchOp;
 
 #[tokio::test]
 async fn what_was_left_half_done_is_cleared_away() {
@@ -62,4 +63,47 @@ async fn a_file_that_cannot_be_used_keeps_no_name_of_whoever_leaves() {
     store.acquire(&a).await.unwrap();
     drop(store);
     assert!(temp.files().iter().any(|file| file.starts_with("life-")));
+}
+
+#[tokio::test]
+async fn a_latch_that_was_counted_down_leaves_nothing_behind() {
+    let temp = Temp::new();
+    let store = temp.store();
+    let request = claim("latch").owner;
+    let latch = async |op| store.admin("latch", &Admin::Latch(op)).await.unwrap();
+    assert_eq!(latch(LatchOp::Init(1)).await, 1);
+    assert_eq!(latch(LatchOp::CountDown { request }).await, 0);
+    assert_eq!(latch(LatchOp::CountDown { request }).await, 0);
+    assert_eq!(latch(LatchOp::Forget { request }).await, 1);
+    assert_eq!(latch(LatchOp::Count).await, 0);
+    drop(store);
+    assert_eq!(temp.files(), Vec::<String>::new());
+}
+
+/// The first look left a place in line: whoever hears that it is busy gives that back.
+#[tokio::test(start_paused = true)]
+async fn whoever_may_stand_in_line_is_not_told_that_nothing_was_done() {
+    let temp = Temp::new();
+    let store = temp.store_in_virtual_time();
+    let patience = Some(Duration::from_secs(300));
+    let fair = || Claim { what: What::Fair { patience }, ..claim("k") };
+    let dead = write_dead(&temp);
+    take_as(&store, &fair(), dead).await;
+    let mine = fair();
+    let mut attempt = std::pin::pin!(store.acquire(&mine));
+    // It has looked, and waits before it takes what the dead had.
+    let early = tokio::time::timeout(sweep::GRACE / 2, attempt.as_mut()).await;
+    assert!(early.is_err(), "{early:?}");
+    let seen = store.hub.try_read(Place::of("k").stripe).unwrap().unwrap();
+    assert!(seen[0].1.people.iter().any(|person| person.owner == mine.owner), "{seen:?}");
+    // Somebody else sweeps it meanwhile, and then one is inside who is stopped.
+    fs::remove_file(temp.0.join(format!("life-{}", dead.simple()))).unwrap();
+    let other = fs::File::open(temp.state_file("k")).unwrap();
+    rustix::fs::flock(&other, FlockOperation::LockExclusive).unwrap();
+    assert!(is_busy(&attempt.await.unwrap()));
+    // Nothing was done before: that is what is said.
+    let error = store.acquire(&fair()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    drop(other);
+    store.give_up(&mine).await.unwrap();
 }
