@@ -3,6 +3,7 @@
 //! ```text
 //! filer count KIND TIMES NAME FILE URL   counted TIMES   (mutex, fair or write; each time adds 1 to the number in the file)
 //! filer leak NAME URL                    leaked          (and ends, holding it)
+//! filer list URL                         listed NAME…    (of what is held)
 //! filer work SEED DIR URL                working, and goes on for ever with locks of every kind
 //! ```
 //! `work` says `violation …` when it meets somebody inside, or sees what must not be: then it ends.
@@ -34,6 +35,11 @@ async fn main() -> Outcome<()> {
             locks.mutex(*name).lock().await?.leak();
             say("leaked");
         }
+        ["list", url] => {
+            let held = Locks::connect(url).await?.list("").await?;
+            let names: Vec<&str> = held.iter().map(|lock| &*lock.name).collect();
+            say(&format!("listed {}", names.join(" ")));
+        }
         ["work", seed, dir, url] => {
             let locks = Locks::connect(url).await?;
             let mut random = Random(seed.parse()?);
@@ -45,7 +51,7 @@ async fn main() -> Outcome<()> {
                 }
             }
         }
-        _ => return Err("filer count|leak|work …".into()),
+        _ => return Err("filer count|leak|list|work …".into()),
     }
     Ok(())
 }
@@ -99,7 +105,7 @@ impl Random {
 async fn work(locks: &Locks, random: &mut Random, dir: &Path) -> Outcome<()> {
     let wait = Duration::from_secs(60);
     let leave = random.below(2) == 0;
-    match random.below(8) {
+    match random.below(9) {
         0 => {
             let guard = locks.mutex("mutex").lock().wait(wait).await?;
             Inside::enter(dir, "mutex")?.pass(random).await?;
@@ -160,6 +166,18 @@ async fn work(locks: &Locks, random: &mut Random, dir: &Path) -> Outcome<()> {
             Inside::enter(dir, "leased")?.pass(random).await?;
             if leave {
                 permits.unlock().await?
+            }
+        }
+        7 => {
+            // Nobody meets anybody there: what must not be is a count that nobody has set.
+            let latch = locks.latch("latch");
+            latch.init(2).await?;
+            let left = latch.count_down().await?;
+            if !(0..2).contains(&left) {
+                return Err(format!("{left} are left of a latch of two").into());
+            }
+            if leave {
+                latch.wait_for(Duration::from_micros(random.below(3000))).await?;
             }
         }
         _ => {

@@ -5,7 +5,7 @@
 use std::fs;
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use uuid::Uuid;
 
@@ -13,6 +13,7 @@ use crate::owner::Owner;
 
 use super::code::Coded;
 use super::dir::{Dir, Named};
+use super::life;
 
 /// How long a call is, with room to spare. Far below what a pipe takes in one piece.
 const LENGTH: usize = 64;
@@ -46,21 +47,68 @@ impl Call {
     }
 }
 
+/// What the names of the pipes begin with.
+const PREFIX: &str = "bell-";
+
 fn file_name(process: Uuid) -> String {
-    format!("bell-{}", process.simple())
+    format!("{PREFIX}{}", process.simple())
+}
+
+/// The way to a pipe that somebody reads.
+#[derive(Debug)]
+pub(super) struct Wire {
+    pipe: OwnedFd,
+    _reader: OwnedFd,
+}
+
+impl Wire {
+    /// `NXIO` if nobody reads it.
+    pub(super) fn to(dir: &Dir, process: Uuid) -> Result<Wire, Errno> {
+        let path = dir.file(&file_name(process));
+        let flags = OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let pipe = rustix::fs::open(&path, flags | OFlags::WRONLY, Mode::empty())?;
+        // Whatever else somebody put there is none of ours to write to.
+        if !FileType::from_raw_mode(rustix::fs::fstat(&pipe)?.st_mode).is_fifo() {
+            return Err(Errno::NXIO);
+        }
+        // If the last reader ended before the call, that would be a SIGPIPE, which ends a program that has set it back to its
+        // default. So we are one, too.
+        let _reader = rustix::fs::open(&path, flags | OFlags::RDONLY, Mode::empty())?;
+        Ok(Wire { pipe, _reader })
+    }
+
+    pub(super) fn call(&self, call: &Call) -> Result<(), Errno> {
+        rustix::io::write(&self.pipe, &call.bytes()).map(drop)
+    }
 }
 
 /// Calls out to another process. `false` if that cannot hear any more.
 pub(super) fn ring(dir: &Dir, process: Uuid, call: &Call) -> bool {
-    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    match rustix::fs::open(dir.file(&file_name(process)), flags, Mode::empty()) {
-        Ok(pipe) => {
+    match Wire::to(dir, process) {
+        Ok(wire) => {
             // A full one need not be told: its owner looks at everything when it empties it.
-            let _ = rustix::io::write(&pipe, &call.bytes());
+            let _ = wire.call(call);
             true
         }
         // No reader, no pipe. Of anything else it finds out by itself when it looks, every now and then.
         Err(cause) => !matches!(cause, Errno::NXIO | Errno::NOENT),
+    }
+}
+
+/// Takes away the pipes that nobody reads and that belong to nobody: one of a process that lives, or is still to be swept, has a
+/// file of its own. Should somebody be about to read it, it is hung again.
+pub(super) fn clear_away_deaf(dir: &Dir) {
+    for name in dir.names(PREFIX).unwrap_or_default() {
+        let Some(process) = Uuid::try_parse(&name).ok() else { continue };
+        let path = dir.file(&file_name(process));
+        let is_pipe = rustix::fs::lstat(&path)
+            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_fifo());
+        if is_pipe
+            && !life::has_file(dir, process)
+            && matches!(Wire::to(dir, process), Err(Errno::NXIO))
+        {
+            let _ = fs::remove_file(path);
+        }
     }
 }
 

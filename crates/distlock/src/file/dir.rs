@@ -1,4 +1,4 @@
-//! The directory: every system call that the file store makes, and what its failures mean.
+//! The directory: files in it, who may use them, and what failures mean.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -6,11 +6,14 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, CWD, Gid, Mode, OFlags, Stat};
+use rustix::fs::{Access, CWD, Gid, Mode, OFlags, Stat, Uid};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use crate::doctor::{Finding, Level};
 use crate::error::{Error, ErrorKind, Result};
+
+use super::mount::System;
 
 #[derive(Debug)]
 pub(super) struct Dir {
@@ -37,7 +40,7 @@ impl Dir {
         let path = &path.canonicalize().map_err(|cause| config("cannot be resolved", cause))?;
         rustix::fs::access(path, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK)
             .map_err(|cause| config("cannot be written to", cause.into()))?;
-        refuse_network(path)?;
+        System::of(path).refuse_network(path)?;
         Ok(Dir { path: path.clone() })
     }
 
@@ -56,7 +59,8 @@ impl Dir {
         {
             return fault(format!("it cannot be read and written: {}", io::Error::from(cause)));
         }
-        if let Err(network) = refuse_network(&self.path) {
+        let system = System::of(&self.path);
+        if let Err(network) = system.refuse_network(&self.path) {
             return fault(network.to_string());
         }
         // The first lock of a state file makes that, and the first one of a process a file for the process.
@@ -65,7 +69,7 @@ impl Dir {
         {
             return fault("there is no space left for new files".to_owned());
         }
-        if let Some(system) = one_of(&OPAQUE, &self.path) {
+        if let System::Opaque(system) = system {
             let says = format!("it is on {system}, which may be shared with other machines");
             let finding = Finding::new(Level::Warning, SUBJECT, place, says).means(
                 "If it is, a process of each machine can hold the same lock: file: locks hold on one machine only.",
@@ -103,12 +107,19 @@ impl Dir {
     /// As far as we may: whoever cannot be given access is told by its own errors.
     pub(super) fn share(&self, file: &OwnedFd) {
         let Ok(dir) = rustix::fs::stat(&self.path) else { return };
+        let (owner, group) = (Uid::from_raw(dir.st_uid), Gid::from_raw(dir.st_gid));
+        let us = geteuid();
+        // Root may use anybody's directory, and must not keep its owner out, not even if it is killed. Of files that are
+        // another's the owner is none of our business; for others than root this does nothing.
+        if owner != us && rustix::fs::fstat(file).is_ok_and(|file| file.st_uid == us.as_raw()) {
+            let _ = rustix::fs::fchown(file, Some(owner), Some(group));
+        }
         // Whoever may only read gets nothing: that is enough to lock a file, and to keep everybody out.
         let shared = [(0o020, 0o060), (0o002, 0o006)];
         let shared = shared.iter().filter(|(writes, _)| dir.st_mode & writes != 0);
         let mode = shared.fold(0o600, |mode, (_, gets)| mode | gets);
         if mode != 0o600 {
-            let _ = rustix::fs::fchown(file, None, Some(Gid::from_raw(dir.st_gid)));
+            let _ = rustix::fs::fchown(file, None, Some(group));
             let _ = rustix::fs::fchmod(file, Mode::from_raw_mode(mode));
         }
     }
@@ -182,52 +193,4 @@ pub(super) fn trouble(what: &str, path: &Path, cause: impl Into<io::Error>) -> E
     };
     let message = format!("file: {what} {}: {cause}{advice}", path.display());
     Error::new(kind, message).with_source(cause)
-}
-
-/// An expiry counts from one machine's boot: on another machine it would look like one of an earlier boot, and both
-/// would hold the lock.
-fn refuse_network(path: &Path) -> Result<()> {
-    let Some(system) = one_of(&NETWORK, path) else { return Ok(()) };
-    let message = format!(
-        "file: {} is on {system}, but file: locks hold on one machine only; name a local directory, or use redis://",
-        path.display()
-    );
-    Err(Error::new(ErrorKind::Config, message))
-}
-
-/// Which of these it is on, if it is on one of them.
-fn one_of(systems: &[(u32, &'static str)], path: &Path) -> Option<&'static str> {
-    let magic = system(path)?;
-    systems.iter().find(|(known, _)| *known == magic).map(|(_, name)| *name)
-}
-
-/// File systems that several machines share, by the magic number that `statfs` gives.
-const NETWORK: [(u32, &str); 14] = [
-    (0x6969, "NFS"),
-    (0x517b, "SMB"),
-    (0xff53_4d42, "CIFS"),
-    (0xfe53_4d42, "SMB"),
-    (0x00c3_6400, "Ceph"),
-    (0x0bd0_0bd0, "Lustre"),
-    (0x4750_4653, "GPFS"),
-    (0x1983_0326, "BeeGFS"),
-    (0x2003_0528, "OrangeFS"),
-    (0x0116_1970, "GFS2"),
-    (0x7461_636f, "OCFS2"),
-    (0x5346_414f, "AFS"),
-    (0x6b41_4653, "AFS"),
-    (0x7375_7245, "Coda"),
-];
-
-/// File systems behind which anything can be: a program, or a host that shares its disk with one container or with many.
-const OPAQUE: [(u32, &str); 2] = [(0x6573_5546, "FUSE"), (0x0102_1997, "9p")];
-
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn system(path: &Path) -> Option<u32> {
-    rustix::fs::statfs(path).ok().map(|stat| stat.f_type as u32)
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn system(_: &Path) -> Option<u32> {
-    None
 }

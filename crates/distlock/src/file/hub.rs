@@ -15,6 +15,7 @@ use super::PAUSE;
 use super::bell::{self, Bell};
 use super::dir::Dir;
 use super::life::{self, Life, Lives};
+use super::mount::System;
 use super::name::STRIPES;
 use super::state::StateFile;
 use super::step::TRIES;
@@ -75,6 +76,7 @@ impl Hub {
             return Ok(hub);
         }
         let known = dir.path().to_owned();
+        System::of(&known).warn_if_opaque(&known);
         let hub = Arc::new(Hub {
             dir,
             boot,
@@ -160,7 +162,8 @@ impl Drop for Hub {
             std::thread::sleep(PAUSE);
         }
         let me = self.me().take();
-        let held = me.as_ref().is_some_and(|me| self.knows(me.life.id));
+        // What is in a file that cannot be used keeps nobody's name alive: there would be one more for every process.
+        let held = me.as_ref().is_some_and(|me| self.knows(me.life.id, false));
         (0..STRIPES).for_each(|stripe| self.clear_away(stripe));
         let Some(Me { life, bell }) = me else { return };
         if let Some(bell) = bell {

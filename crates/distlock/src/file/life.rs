@@ -24,6 +24,9 @@ use super::dir::{Dir, Named, trouble};
 /// What the names of these files begin with.
 const PREFIX: &str = "life-";
 
+/// What those end with that are not to be found yet.
+const FRESH: &str = "new";
+
 /// They are not longer, in bytes.
 const LONGEST: u64 = 512;
 
@@ -42,6 +45,8 @@ pub(super) struct Life {
 pub(super) enum State {
     Alive,
     Dead,
+    /// Its file is there, and nobody has locked it or written to it: it is being born, or died of that. It has nothing yet.
+    Unborn,
     /// It left no trace: only its leases tell.
     Unknown,
 }
@@ -65,7 +70,7 @@ impl Life {
     pub(super) fn show_again(&mut self, dir: &Dir, boot: Uuid) -> Result<()> {
         let path = &self.named.path;
         // Under another name until it is locked: nobody may take one who lives, and holds something, for dead.
-        let fresh = path.with_extension("new");
+        let fresh = path.with_extension(FRESH);
         let _ = fs::remove_file(&fresh);
         let Some((locked, opened)) = be_born(dir, &fresh, boot)? else { return Ok(()) };
         fs::rename(&fresh, path).map_err(|cause| {
@@ -86,15 +91,19 @@ impl Life {
     }
 }
 
-/// Makes the file of this process, locks it and writes to it who that is. `None` if somebody who clears up has taken it for a
-/// dead one's: until it is locked it looks like that.
+/// Makes the file of this process, locks it and writes to it who that is. `None` if somebody who clears up has taken it for
+/// one that is left over: until it is locked it looks like that.
 fn be_born(dir: &Dir, path: &Path, boot: Uuid) -> Result<Option<(fs::File, Stat)>> {
+    let made = dir.create(path, OFlags::RDWR);
+    breathe(made.map_err(|cause| trouble("cannot write", path, cause))?, path, boot)
+}
+
+/// The rest of it. Between the two anything may happen to the file.
+pub(super) fn breathe(file: OwnedFd, path: &Path, boot: Uuid) -> Result<Option<(fs::File, Stat)>> {
     let failed = |what, cause: io::Error| {
         let _ = fs::remove_file(path);
         trouble(what, path, cause)
     };
-    let file =
-        dir.create(path, OFlags::RDWR).map_err(|cause| trouble("cannot write", path, cause))?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(Errno::AGAIN | Errno::INTR) => {
@@ -119,21 +128,67 @@ pub(super) fn everybody(dir: &Dir) -> Result<Vec<Uuid>> {
     Ok(names.iter().filter_map(|name| Uuid::try_parse(name).ok()).collect())
 }
 
-/// Nothing of this one is left elsewhere: takes its pipe and its file away, if it is dead indeed.
+/// Whether anything has the name of its file.
+pub(super) fn has_file(dir: &Dir, id: Uuid) -> bool {
+    !matches!(rustix::fs::lstat(dir.file(&file_name(id))), Err(Errno::NOENT))
+}
+
+/// Nothing of this one is left elsewhere: takes its pipe and its file away, if it is dead indeed. One that is being born finds
+/// out, and is born again by another name.
 pub(super) fn bury(dir: &Dir, id: Uuid) {
-    let Some(file) = open(dir, id) else { return };
-    if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+    if remove_unlocked(&dir.file(&file_name(id))) {
         bell::remove(dir, id);
-        let _ = fs::remove_file(dir.file(&file_name(id)));
     }
 }
 
+/// Takes away what those who were killed while they made themselves seen again have left. One who is about to do it does it
+/// again.
+pub(super) fn clear_away_fresh(dir: &Dir) {
+    for name in dir.names(PREFIX).unwrap_or_default() {
+        let fresh = name.strip_suffix(FRESH).and_then(|name| name.strip_suffix('.'));
+        if fresh.is_some_and(|id| Uuid::try_parse(id).is_ok()) {
+            remove_unlocked(&dir.file(&format!("{PREFIX}{name}")));
+        }
+    }
+}
+
+/// Whether it was there, nobody lives by it, and it is gone now.
+fn remove_unlocked(path: &Path) -> bool {
+    // Open until it is gone, and so locked: nobody can begin to live by it in between.
+    let Some(file) = open(path) else { return false };
+    !is_locked(&file) && fs::remove_file(path).is_ok()
+}
+
+/// Refuses a directory that is used by a process with another boot id, and that lives. No reboot is between it and us: it is in a
+/// container that has a boot id of its own, or we are, and what it holds would look to us like something of an earlier boot.
+pub(super) fn refuse_other_boots(dir: &Dir, boot: Uuid) -> Result<()> {
+    let is_elsewhere = |id: Uuid| {
+        let file = open(&dir.file(&file_name(id)))?;
+        let process = Process::read(&file).filter(|process| process.boot != boot)?;
+        is_locked(&file).then_some(process)
+    };
+    let Some(other) = everybody(dir)?.into_iter().find_map(is_elsewhere) else { return Ok(()) };
+    let message = format!(
+        "file: {} is also used by processes with another boot id ({}; here it is {boot}), as containers have that get one of \
+         their own (LXC, systemd-nspawn): they cannot share file: locks with their host or with each other; give each a \
+         directory of its own, let them see the host's {BOOT_ID}, or use redis://",
+        dir.path().display(),
+        other.boot
+    );
+    Err(Error::new(ErrorKind::Config, message))
+}
+
 /// The file of a process. Whatever else somebody put there neither leads us away nor makes us wait.
-fn open(dir: &Dir, id: Uuid) -> Option<fs::File> {
+fn open(path: &Path) -> Option<fs::File> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = rustix::fs::open(dir.file(&file_name(id)), flags, Mode::empty()).ok()?;
-    let file = fs::File::from(file);
+    let file = fs::File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
     file.metadata().is_ok_and(|meta| meta.is_file()).then_some(file)
+}
+
+/// Whether its process has it locked. If not, that cannot lock it while the file stays open here. Whoever looks locks it like
+/// this, so that nobody takes one who looks for the process.
+fn is_locked(file: &fs::File) -> bool {
+    rustix::fs::flock(file, FlockOperation::NonBlockingLockShared).is_err()
 }
 
 /// What is known of others, for a moment at least.
@@ -167,22 +222,24 @@ impl Lives {
     }
 
     fn look(&self, dir: &Dir, id: Uuid) -> State {
-        let Some(file) = open(dir, id) else { return State::Unknown };
+        let Some(file) = open(&dir.file(&file_name(id))) else { return State::Unknown };
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
             Ok(()) => {}
             Err(Errno::AGAIN) => return State::Alive,
             Err(_) => return State::Unknown,
         }
-        // One that died while it was being born has written nothing.
         match Process::read(&file) {
             Some(process) if process.boot == self.boot && process.is_running() => State::Alive,
+            // It may be about to lock it: whoever took it for dead could take from it what it is about to get.
+            None if file.metadata().is_ok_and(|meta| meta.len() == 0) => State::Unborn,
             _ => State::Dead,
         }
     }
 
     /// Something that can be polled for the end of this process; `None` if it cannot be had from here, or it has ended.
     pub(super) fn end_of(&self, dir: &Dir, id: Uuid) -> Option<OwnedFd> {
-        let process = Process::read(&open(dir, id)?).filter(|process| process.boot == self.boot)?;
+        let file = open(&dir.file(&file_name(id)))?;
+        let process = Process::read(&file).filter(|process| process.boot == self.boot)?;
         if !process.is_near() {
             return None;
         }
@@ -261,13 +318,14 @@ fn stat_of(pid: i32) -> Option<(char, u64)> {
     Some((state, fields.nth(18)?.parse().ok()?))
 }
 
-/// Which boot this is: what is held counts from it, so an entry of another one is over.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// Which boot this is: what is held counts from it, so an entry of another one is over, if nobody lives who is of that.
 pub(super) fn boot_id() -> Result<Uuid> {
-    const PATH: &str = "/proc/sys/kernel/random/boot_id";
-    let text = fs::read_to_string(PATH);
+    let text = fs::read_to_string(BOOT_ID);
     let id = text.as_ref().ok().and_then(|text| Uuid::try_parse(text.trim()).ok());
     id.ok_or_else(|| {
-        let message = format!("file: works on Linux only: it needs the boot id in {PATH}");
+        let message = format!("file: works on Linux only: it needs the boot id in {BOOT_ID}");
         Error::new(ErrorKind::Unsupported, message)
     })
 }

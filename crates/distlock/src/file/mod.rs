@@ -11,7 +11,7 @@
 //! | `life-…` | `life.rs`: a process, locked while it lives |
 //! | `bell-…` | `bell.rs`: the pipe by which a process that listens is called |
 //!
-//! `hub.rs` is what the stores of a process share, `step.rs` one step on a state file, `ears.rs` who listens, `watch.rs` the thread that hears, `sweep.rs` takes what the dead had.
+//! `dir.rs` and `mount.rs` are about the directory, `hub.rs` is what the stores of a process share, `step.rs` one step on a state file, `ears.rs` who listens, `watch.rs` the thread that hears, `sweep.rs` takes what the dead had.
 
 mod bell;
 mod code;
@@ -20,6 +20,7 @@ mod ears;
 mod header;
 mod hub;
 mod life;
+mod mount;
 mod name;
 mod record;
 mod state;
@@ -64,6 +65,7 @@ impl FileStore {
     /// Opens the store in `dir`, which is made for this user alone if it does not exist.
     pub(crate) fn open(dir: &Path, env: Arc<dyn Env>) -> Result<Arc<FileStore>> {
         let store = Arc::new(FileStore { hub: Hub::open(dir)?, env });
+        life::refuse_other_boots(&store.hub.dir, store.hub.boot)?;
         store.sweep_apart();
         Ok(store)
     }
@@ -137,8 +139,19 @@ impl FileStore {
     }
 
     async fn acquire_one(&self, claim: &Claim) -> Result<Attempt> {
+        let mut before = None;
         loop {
-            let (attempt, in_the_way) = self.attempt(claim).await?;
+            let (attempt, in_the_way) = match (self.attempt(claim).await, before) {
+                (Ok(tried), _) => tried,
+                (Err(cause), None) => return Err(cause),
+                // Being busy may have left something, a place in line: whoever is told so gives it back, as after an error
+                // that says that nothing was done it would not. Of what is wrong the next attempt tells.
+                (Err(cause), Some(busy)) => {
+                    tracing::debug!(target: "distlock", %cause, "cannot look again, so it is busy");
+                    return Ok(busy);
+                }
+            };
+            before = Some(attempt);
             if in_the_way.is_empty() || !self.sweep_dead(&in_the_way).await {
                 if self.hub.is_listening() {
                     self.hub.watch.follow(&self.hub, &in_the_way);
@@ -160,14 +173,18 @@ impl FileStore {
     }
 
     async fn list_all(&self, prefix: &str) -> Result<Vec<Snapshot>> {
+        life::refuse_other_boots(&self.hub.dir, self.hub.boot)?;
         self.sweep_dead(&life::everybody(&self.hub.dir)?).await;
         let mut locks = Vec::new();
         for stripe in 0..name::STRIPES {
             let read = self.until_in(self.patience(), || self.hub.try_read(stripe)).await;
             let records = match read {
                 Ok(records) => records,
-                // A stranger's file must not hide our own; whoever uses a name in it is told.
-                Err(conflict) if conflict.kind() == ErrorKind::Conflict => continue,
+                // A file that is a stranger's, or that only a stranger may open, must not hide our own; whoever uses a name in
+                // it is told.
+                Err(wrong) if matches!(wrong.kind(), ErrorKind::Conflict | ErrorKind::Config) => {
+                    continue;
+                }
                 Err(other) => return Err(other),
             };
             let now = self.env.now();
@@ -191,7 +208,8 @@ fn apply<T>(
 ) -> Result<T> {
     let entry = turn.record.entry.take().filter(|entry| entry.is_live(turn.now));
     let Step { entry, answer, wake } = step(entry, turn.now, &*turn)?;
-    turn.record.entry = entry;
+    // Of a latch that was counted down and forgotten nothing is left but its entry, which would keep the state file.
+    turn.record.entry = entry.filter(|entry| entry.is_live(turn.now));
     turn.record.settle(person);
     turn.record.note(claim, turn.now);
     turn.wakes.push(wake);

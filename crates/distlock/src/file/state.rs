@@ -25,6 +25,7 @@ use crate::error::Result;
 
 use super::dir::{Dir, Named, conflict, trouble};
 use super::header::{HEADER, Header, OTHER_VERSION, Room, sum};
+use super::life;
 use super::record::{Page, Wrong};
 
 /// No state file is larger: about a million holds.
@@ -119,7 +120,7 @@ impl StateFile {
             // Under another name it may be anything, and somebody needs it.
             Err(why) => {
                 let torn = stat.st_nlink == 1 && written_before_boot(stat);
-                return self.broken(dir, why, torn);
+                return self.broken(dir, why, torn, boot);
             }
         };
         let Some(header) = header else { return Ok(Content::blank()) };
@@ -135,10 +136,11 @@ impl StateFile {
             }
         };
         if page.len() != len || sum(&page) != header.sum {
-            return self.broken(dir, "it is damaged", header.boot != boot);
+            return self.broken(dir, "it is damaged", header.boot != boot, boot);
         }
         let mut content = Content { page, generation: header.generation, room: header.room };
         if header.boot != boot {
+            life::refuse_other_boots(dir, boot)?;
             let page = Page::read(&content.page).and_then(|page| page.after_boot());
             content.page = page.map_err(|why| conflict(path, why))?;
         }
@@ -146,11 +148,12 @@ impl StateFile {
     }
 
     /// Something is wrong with it. A power cut may do that; then what it held ended with that boot, and it begins anew.
-    fn broken(&self, dir: &Dir, why: Wrong, earlier_boot: bool) -> Result<Content> {
+    fn broken(&self, dir: &Dir, why: Wrong, earlier_boot: bool, boot: Uuid) -> Result<Content> {
         let path = &self.named.path;
         if !earlier_boot {
             return Err(conflict(path, why));
         }
+        life::refuse_other_boots(dir, boot)?;
         let kept = path.with_extension("torn");
         let copied = self.copy_to(dir, &kept).map_err(|cause| cause.to_string());
         tracing::warn!(

@@ -175,9 +175,14 @@ impl Hub {
         records.collect::<Result<_, _>>().map(Some).map_err(|why| inside.wrong(why))
     }
 
-    /// Whether a process has anything here, as far as that can be read.
-    pub(super) fn knows(&self, process: Uuid) -> bool {
-        (0..STRIPES).any(|stripe| self.mentions(stripe, process).unwrap_or(true))
+    /// Whether a process has anything here. It counts as `unusable` says if it has in a file that cannot be used, and as if it had
+    /// if that may change by itself.
+    pub(super) fn knows(&self, process: Uuid, unusable: bool) -> bool {
+        let passes = |cause: &Error| cause.kind() == ErrorKind::Unavailable;
+        (0..STRIPES).any(|stripe| {
+            let mentioned = self.mentions(stripe, process);
+            mentioned.unwrap_or_else(|cause| unusable || passes(&cause))
+        })
     }
 
     fn mentions(&self, stripe: usize, process: Uuid) -> Result<bool> {

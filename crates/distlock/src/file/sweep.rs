@@ -10,6 +10,7 @@ use crate::store::state::{Step, Wake, entry};
 use crate::store::{Claim, What};
 
 use super::FileStore;
+use super::bell;
 use super::life::{self, State};
 use super::name::STRIPES;
 use super::step::Turn;
@@ -32,7 +33,7 @@ impl FileStore {
             self.hub.lives.doubt(process);
             // Gone: somebody else has swept it meanwhile.
             swept |= match self.hub.lives.state(&self.hub.dir, process) {
-                State::Alive => false,
+                State::Alive | State::Unborn => false,
                 State::Unknown => true,
                 State::Dead => self.sweep(process).await,
             };
@@ -68,13 +69,18 @@ impl FileStore {
 
     /// Clears up after those who died while nobody was here.
     pub(super) fn sweep_apart(self: &Arc<FileStore>) {
-        let everybody = life::everybody(&self.hub.dir).unwrap_or_default();
-        let is_dead = |process: &Uuid| self.hub.lives.state(&self.hub.dir, *process) == State::Dead;
-        let dead: Vec<Uuid> = everybody.into_iter().filter(is_dead).collect();
-        // Most have left nothing but their names: programs that run for a moment need not wait to clear those away.
-        let (left, nothing): (Vec<Uuid>, Vec<Uuid>) =
-            dead.into_iter().partition(|process| self.hub.knows(*process));
-        nothing.into_iter().for_each(|process| self.bury(process));
+        let dir = &self.hub.dir;
+        let mut left = Vec::new();
+        for process in life::everybody(dir).unwrap_or_default() {
+            match self.hub.lives.state(dir, process) {
+                State::Alive | State::Unknown => {}
+                State::Dead if self.hub.knows(process, true) => left.push(process),
+                // Most have left nothing but their names: programs that run for a moment need not wait to clear those away.
+                State::Dead | State::Unborn => self.bury(process),
+            }
+        }
+        life::clear_away_fresh(dir);
+        bell::clear_away_deaf(dir);
         if !left.is_empty() {
             let store = self.clone();
             self.env.spawn_apart(Box::pin(async move {

@@ -1,5 +1,7 @@
+mod boots;
 mod codes;
 mod dirs;
+mod leftovers;
 mod listen;
 mod lives;
 mod torn;

@@ -158,7 +158,7 @@ fn look_for_dead(hub: &Hub) {
         match hub.lives.state(&hub.dir, process) {
             State::Alive => continue,
             State::Dead => dead = true,
-            State::Unknown => {}
+            State::Unborn | State::Unknown => {}
         }
         hub.watch.lock().others.remove(&process);
     }

@@ -28,7 +28,7 @@ async fn count(kind: &str) {
     println!("{kind}: {:.0} increments/s", all as f64 / begun.elapsed().as_secs_f64());
     let number = std::fs::read_to_string(&file).unwrap();
     assert_eq!(number.trim().parse(), Ok(all));
-    ground.assert_clean().await;
+    super::nothing_is_held(&ground).await;
     // Nor an ear, which would keep its state file, nor a process's file.
     let nothing = || async { super::files(ground.url()).is_empty() };
     eventually("nothing is left", nothing).await;

@@ -15,7 +15,7 @@ impl Small {
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"]).arg(&path);
         if !mount.status().is_ok_and(|status| status.success()) {
-            eprintln!("SKIPPED: this user cannot mount a file system");
+            super::skipped("a disk that is full or read-only: this user cannot mount one");
             return None;
         }
         Some(Small(path))

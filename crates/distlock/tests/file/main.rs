@@ -6,13 +6,15 @@ mod counting;
 mod dying;
 mod failing;
 mod killing;
+mod owners;
 mod waking;
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use distlock_testkit::process::{Worker, worker};
-use distlock_testkit::suites::{Ground, Site};
+use distlock_testkit::suites::{Ground, Site, eventually};
 
 /// A directory for one test, with the store in `locks`.
 fn ground() -> (Ground, PathBuf) {
@@ -32,6 +34,18 @@ async fn connected(url: &str) -> Worker {
 
 /// Far shorter than the lease of 30 s that a dead holder left.
 const PROMPT: Duration = Duration::from_secs(15);
+
+/// Says that a test was left out: not by `eprintln!`, which nobody sees of a test that passes.
+fn skipped(why: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
+}
+
+/// Waits until nobody holds anything.
+async fn nothing_is_held(ground: &Ground) {
+    let locks = ground.open().await;
+    let free = || async { locks.list("").await.is_ok_and(|held| held.is_empty()) };
+    eventually("nothing is held", free).await;
+}
 
 /// What lies in the directory of the store.
 fn files(url: &str) -> Vec<String> {

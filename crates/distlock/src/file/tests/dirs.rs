@@ -1,6 +1,7 @@
 //! The directory: what becomes of it, and who may use what is in it.
 
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 
 use super::*;
 
@@ -56,6 +57,55 @@ async fn whoever_may_write_to_the_directory_may_use_its_files() {
             assert_eq!(mode & 0o777, file, "{name} in a directory of mode {dir:o}");
         }
     }
+}
+
+/// Gives it to somebody else; says so where that takes more than this user may do.
+fn give(path: &Path, (user, group): (u32, u32)) -> bool {
+    let given = chown(path, Some(user), Some(group)).is_ok();
+    if !given {
+        // Not by `eprintln!`, which nobody sees of a test that passes.
+        let why = "SKIPPED: files of several users: this one cannot give any away";
+        writeln!(std::io::stderr(), "{why}").unwrap();
+    }
+    given
+}
+
+#[tokio::test]
+async fn what_root_makes_in_somebody_s_directory_is_that_one_s() {
+    for (dir, file) in [(0o700, 0o600), (0o755, 0o600), (0o770, 0o660)] {
+        let temp = Temp::new();
+        fs::set_permissions(&temp.0, fs::Permissions::from_mode(dir)).unwrap();
+        if !give(&temp.0, (65534, 65533)) {
+            return;
+        }
+        // One that it made and was killed before it was shared.
+        fs::write(temp.state_file("k"), "").unwrap();
+        fs::set_permissions(temp.state_file("k"), fs::Permissions::from_mode(0o600)).unwrap();
+        let store = temp.store();
+        let a = claim("k");
+        for a in [&a, &claim("l")] {
+            assert_eq!(store.acquire(a).await.unwrap(), ACQUIRED);
+        }
+        let _ear = store.listen(&a).await.unwrap();
+        assert_eq!(temp.files().len(), 4);
+        for name in temp.files() {
+            let meta = fs::metadata(temp.0.join(&name)).unwrap();
+            assert_eq!((meta.uid(), meta.gid()), (65534, 65533), "{name}");
+            assert_eq!(meta.mode() & 0o777, file, "{name} in a directory of mode {dir:o}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_another_s_stays_that_one_s() {
+    let temp = Temp::new();
+    let path = temp.state_file("k");
+    fs::write(&path, "").unwrap();
+    if !give(&temp.0, (65534, 65533)) || !give(&path, (65532, 65531)) {
+        return;
+    }
+    assert_eq!(temp.store().acquire(&claim("k")).await.unwrap(), ACQUIRED);
+    assert_eq!(fs::metadata(&path).unwrap().uid(), 65532);
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 use std::io::Write;
 
+use super::super::bell::{Bell, Call, Wire, ring};
 use super::super::record::Ear;
 use super::*;
 
@@ -92,15 +93,53 @@ async fn a_flood_of_calls_and_garbage_is_outlived() {
     let temp = Temp::new();
     let store = temp.store();
     let a = claim("k");
-    let mut listener = store.listen(&a).await.unwrap();
+    let listener = store.listen(&a).await.unwrap();
     let bell = temp.files().into_iter().find(|file| file.starts_with("bell-")).unwrap();
     let mut pipe = fs::File::options().write(true).open(temp.0.join(bell)).unwrap();
     for _ in 0..4096 {
         pipe.write_all(&[7; 64]).unwrap(); // blocks until it is read
     }
-    store.acquire(&a).await.unwrap();
-    store.release(&at_depth(&a, 0)).await.unwrap();
-    soon("it still hears", listener.heard()).await;
+    // Calls of another process, by the pipe: nothing else counts as so many heard. One that is still full takes none.
+    let (ear, place) = (ears(&store, "k").remove(0), Place::of("k"));
+    let call = Call { hash: place.hash, waiter: None, calls: ear.calls + 1 };
+    let heard = || store.hub.shard(place.stripe).topics[&(place.hash, None)].heard;
+    soon("it still hears", async {
+        while heard() < call.calls {
+            assert!(ring(&store.hub.dir, ear.process, &call));
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    drop(listener);
+}
+
+/// Where a signal would end the program, which is what a pipe without a reader sends whoever writes to it.
+#[test]
+fn a_call_to_one_that_has_just_ended_is_no_error() {
+    let temp = Temp::new();
+    let dir = super::super::dir::Dir::open(&temp.0).unwrap();
+    let process = Uuid::new_v4();
+    let bell = Bell::hang(&dir, process).unwrap();
+    let wire = Wire::to(&dir, process).unwrap();
+    drop(bell);
+    let call = Call { hash: 7, waiter: None, calls: 1 };
+    wire.call(&call).unwrap();
+    drop(wire);
+    assert!(!ring(&dir, process, &call), "nobody hears it");
+}
+
+#[test]
+fn what_is_not_a_pipe_is_not_written_to() {
+    let temp = Temp::new();
+    let dir = super::super::dir::Dir::open(&temp.0).unwrap();
+    let (file, link) = (Uuid::new_v4(), Uuid::new_v4());
+    let path = |process: Uuid| temp.0.join(format!("bell-{}", process.simple()));
+    fs::write(path(file), "precious").unwrap();
+    std::os::unix::fs::symlink(path(file), path(link)).unwrap();
+    for process in [file, link] {
+        ring(&dir, process, &Call { hash: 7, waiter: None, calls: 1 });
+        assert_eq!(fs::read(path(file)).unwrap(), b"precious");
+    }
 }
 
 #[tokio::test]
@@ -145,8 +184,8 @@ async fn an_ear_that_was_left_is_taken_down_when_it_is_called() {
         Ok(())
     });
     store.hub.try_step("k", &|| store.env.now(), &mut work).unwrap().unwrap();
-    let call = super::super::bell::Call { hash: Place::of("k").hash, waiter: None, calls: 1 };
-    assert!(super::super::bell::ring(&store.hub.dir, process, &call));
+    let call = Call { hash: Place::of("k").hash, waiter: None, calls: 1 };
+    assert!(ring(&store.hub.dir, process, &call));
     soon("it is gone", async {
         while !ears(&store, "k").is_empty() {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -225,8 +264,7 @@ async fn whoever_listens_is_called_in_a_directory_that_was_made_anew() {
     soon("it looks again by itself", listener.heard()).await;
     // From here on by its pipe: as another process would.
     let ear = ears(&store, "k").remove(0);
-    let call =
-        super::super::bell::Call { hash: Place::of("k").hash, waiter: None, calls: ear.calls + 1 };
-    assert!(super::super::bell::ring(&store.hub.dir, ear.process, &call));
+    let call = Call { hash: Place::of("k").hash, waiter: None, calls: ear.calls + 1 };
+    assert!(ring(&store.hub.dir, ear.process, &call));
     soon("it is called", listener.heard()).await;
 }

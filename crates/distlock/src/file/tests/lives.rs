@@ -9,10 +9,28 @@ use super::super::record::Ear;
 use super::*;
 
 /// A file that says that there was such a process.
-fn write_life(temp: &Temp, text: &str) -> Uuid {
+pub(super) fn write_life(temp: &Temp, text: &str) -> Uuid {
     let id = Uuid::new_v4();
     fs::write(temp.0.join(format!("life-{}", id.simple())), text).unwrap();
     id
+}
+
+/// The file of one that is dead.
+pub(super) fn write_dead(temp: &Temp) -> Uuid {
+    write_life(temp, &life_text(boot_id().unwrap()))
+}
+
+/// What a process writes there that this one cannot see.
+pub(super) fn life_text(boot: Uuid) -> String {
+    format!("distlock 2\npid 7\nstart 7\nnamespace 7\nboot {boot}\nend\n")
+}
+
+/// Locks the file of a process, which lives for as long as the result does.
+pub(super) fn lock_life(temp: &Temp, id: Uuid) -> fs::File {
+    let path = temp.0.join(format!("life-{}", id.simple()));
+    let file = fs::File::options().read(true).write(true).open(path).unwrap();
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
+    file
 }
 
 fn own_life(temp: &Temp) -> String {
@@ -47,14 +65,15 @@ fn two_witnesses_have_to_agree_that_a_process_is_dead() {
         state(&temp, write_life(&temp, &with(&own, "boot", &Uuid::nil().to_string()))),
         State::Dead
     );
-    // It died before it had written anything.
-    assert_eq!(state(&temp, write_life(&temp, "")), State::Dead);
+    // It died before it had written all of it.
+    assert_eq!(state(&temp, write_life(&temp, "distlock 2\npid")), State::Dead);
+    // It died before it had written anything, or is about to.
+    assert_eq!(state(&temp, write_life(&temp, "")), State::Unborn);
     // From another pid namespace only the lock can be seen.
     let elsewhere = with(&own, "namespace", "7");
     let id = write_life(&temp, &elsewhere);
     assert_eq!(state(&temp, id), State::Dead);
-    let file = fs::File::open(temp.0.join(format!("life-{}", id.simple()))).unwrap();
-    rustix::fs::flock(file.as_fd(), FlockOperation::LockExclusive).unwrap();
+    let _locked = lock_life(&temp, id);
     assert_eq!(state(&temp, id), State::Alive);
     // Who has left no trace may be alive.
     assert_eq!(state(&temp, Uuid::new_v4()), State::Unknown);
@@ -77,7 +96,7 @@ fn what_is_not_a_process_s_file_is_not_waited_for() {
 }
 
 /// Takes it as a process that is dead now.
-async fn take_as(store: &FileStore, claim: &Claim, process: Uuid) {
+pub(super) async fn take_as(store: &FileStore, claim: &Claim, process: Uuid) {
     assert_eq!(store.acquire(claim).await.unwrap(), ACQUIRED);
     disown(store, &claim.name, process);
 }
@@ -94,7 +113,7 @@ fn disown(store: &FileStore, name: &str, process: Uuid) {
 async fn whatever_the_dead_had_is_free() {
     let temp = Temp::new();
     let store = temp.store();
-    let dead = write_life(&temp, "");
+    let dead = write_dead(&temp);
     let kinds = [
         What::Exclusive,
         What::Fair { patience: None },
@@ -122,7 +141,7 @@ async fn whatever_the_dead_had_is_free() {
 async fn a_file_that_cannot_be_used_keeps_nothing_in_the_others() {
     let temp = Temp::new();
     let store = temp.store();
-    let dead = write_life(&temp, "");
+    let dead = write_dead(&temp);
     let names = ["k0", "k1", "k2"].map(|name| (Place::of(name).stripe, name));
     let (_, bad) = names.into_iter().min().unwrap();
     let (_, good) = names.into_iter().max().unwrap();
@@ -142,7 +161,7 @@ async fn a_file_that_cannot_be_used_keeps_nothing_in_the_others() {
 async fn the_places_and_marks_of_the_dead_are_free() {
     let temp = Temp::new();
     let store = temp.store();
-    let dead = write_life(&temp, "");
+    let dead = write_dead(&temp);
     // First in line, and it listens no more.
     let patience = Some(Duration::from_secs(300));
     let fair = |name| Claim { what: What::Fair { patience }, ..claim(name) };
@@ -161,7 +180,7 @@ async fn the_places_and_marks_of_the_dead_are_free() {
     // A writer that waits, behind which readers stand.
     let reader = Claim { what: What::Read, ..claim("rw") };
     assert_eq!(store.acquire(&reader).await.unwrap(), ACQUIRED);
-    let dead = write_life(&temp, "");
+    let dead = write_dead(&temp);
     let writer = Claim { what: What::Write { waits: true }, ..claim("rw") };
     assert!(is_busy(&store.acquire(&writer).await.unwrap()));
     let late = Claim { what: What::Read, ..claim("rw") };
@@ -185,6 +204,61 @@ async fn nobody_who_may_be_alive_is_swept() {
     for name in ["k", "l"] {
         assert!(is_busy(&store.acquire(&claim(name)).await.unwrap()), "{name}");
     }
+}
+
+/// It has made its file, and is slow to lock it: a sweep that has begun by then must not take what it gets.
+#[tokio::test(start_paused = true)]
+async fn whoever_is_being_born_is_not_swept() {
+    let temp = Temp::new();
+    let store = temp.store_in_virtual_time();
+    let newborn = write_life(&temp, "");
+    let names = ["k0", "k1", "k2"].map(|name| (Place::of(name).stripe, name));
+    let (_, first) = names.into_iter().min().unwrap();
+    let (_, last) = names.into_iter().max().unwrap();
+    store.acquire(&claim(first)).await.unwrap();
+    // A sweep comes this far and waits.
+    let other = fs::File::open(temp.state_file(first)).unwrap();
+    rustix::fs::flock(&other, FlockOperation::LockExclusive).unwrap();
+    let processes = [newborn];
+    let mut sweep = std::pin::pin!(store.sweep_dead(&processes));
+    let swept = tokio::time::timeout(Duration::from_secs(1), sweep.as_mut()).await;
+    let mut life = lock_life(&temp, newborn);
+    std::io::Write::write_all(&mut life, life_text(boot_id().unwrap()).as_bytes()).unwrap();
+    let held = claim(last);
+    take_as(&store, &held, newborn).await;
+    drop(other);
+    if swept.is_err() {
+        sweep.await;
+    }
+    assert!(renewed(&store, &held).await, "it was taken away from one who lives");
+}
+
+#[test]
+fn whoever_is_buried_while_it_is_being_born_is_born_again() {
+    use super::super::life::{breathe, bury};
+    let temp = Temp::new();
+    let dir = super::super::dir::Dir::open(&temp.0).unwrap();
+    let boot = boot_id().unwrap();
+    let make = || {
+        let id = Uuid::new_v4();
+        let path = temp.0.join(format!("life-{}", id.simple()));
+        (id, dir.create(&path, rustix::fs::OFlags::RDWR).unwrap(), path)
+    };
+    // All of it before it locks its file.
+    let (id, file, path) = make();
+    bury(&dir, id);
+    assert!(breathe(file, &path, boot).unwrap().is_none());
+    // Somebody looks at it in that moment, to bury it.
+    let (_, file, path) = make();
+    let other = fs::File::open(&path).unwrap();
+    rustix::fs::flock(&other, FlockOperation::LockShared).unwrap();
+    assert!(breathe(file, &path, boot).unwrap().is_none());
+    assert_eq!(temp.files(), Vec::<String>::new());
+    // Nobody buries one that lives.
+    let (id, file, path) = make();
+    let _lives = breathe(file, &path, boot).unwrap().unwrap();
+    bury(&dir, id);
+    assert_eq!(state(&temp, id), State::Alive);
 }
 
 #[tokio::test]

@@ -113,7 +113,7 @@ async fn a_directory_or_a_link_in_the_way_is_a_conflict() {
 }
 
 /// Makes the state file one of another boot, as its header says.
-fn reboot(temp: &Temp, name: &str) {
+pub(super) fn reboot(temp: &Temp, name: &str) {
     let path = temp.state_file(name);
     let mut bytes = fs::read(&path).unwrap();
     bytes[40] ^= 0xff;
@@ -190,7 +190,7 @@ async fn what_a_power_cut_damaged_begins_anew_and_is_kept_for_inspection() {
 }
 
 /// Makes it look as if it was last written before the boot.
-fn age(path: &std::path::Path) {
+pub(super) fn age(path: &std::path::Path) {
     fs::File::options()
         .write(true)
         .open(path)
