@@ -143,7 +143,8 @@ pub(crate) async fn what_all_replicas_have_survives_a_sentinel_failover(flavor: 
 
     let set = SentinelSet::builder(flavor).replicas(2).start().await;
     let open = async |acks| {
-        let builder = Locks::builder().url(set.url()).watchdog(WATCHDOG);
+        // Longer than any failover: what is kept was on the replica, and not renewed in time.
+        let builder = Locks::builder().url(set.url()).watchdog(LONG);
         builder.durability(Durability::Acks(acks)).connect().await.expect("a set")
     };
     let (all, one) = (open(2).await, open(1).await);
