@@ -10,6 +10,7 @@
 //! * [`leak`]: nothing may be left behind.
 //! * [`cancel`]: futures that are dropped at a moment of the test's choice.
 //! * [`service`]: a small service over a real database, to put locks around.
+//! * [`stall`]: time in which the machine stood still.
 //! * [`suites`]: the promises of each kind of lock, for every store to keep.
 //!
 //! This crate is test code: what goes wrong in it panics, with a message for the person who reads
@@ -24,6 +25,7 @@ pub mod proxy;
 pub mod redis_py;
 pub mod server;
 pub mod service;
+pub mod stall;
 pub mod suites;
 
 pub mod port;
@@ -36,3 +38,4 @@ pub use process::{Worker, worker};
 pub use proxy::{Match, Proxy};
 pub use redis_py::redis_py;
 pub use server::{Cluster, Flavor, Replicas, SentinelSet, Server, Tls};
+pub use stall::Stopwatch;

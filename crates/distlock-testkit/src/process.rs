@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use crate::spawn;
 
 /// How long a worker may take to say something, where the test does not say.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Says how to run a worker. See [`worker`].
 #[derive(Debug)]

@@ -133,14 +133,15 @@ async fn without_the_step_in_between_updates_are_lost() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_killed_in_the_middle_keeps_nobody_out_for_longer_than_its_lease() {
     let (old, new) = (Server::redis().await, Server::redis().await);
-    let watchdog = Duration::from_secs(2);
+    let watchdog = Duration::from_secs(6);
     let connect = async |server: &Server| {
         let builder = Locks::builder().url(server.url()).watchdog(watchdog);
         builder.connect().await.expect("a connection")
     };
     let here = [connect(&old).await, connect(&new).await];
     let both = MultiLock::new([here[0].mutex(NAME).into(), here[1].mutex(NAME).into()]);
-    let mut dead = worker("testkit-holder").arg(old.url()).arg("2000").arg(NAME).start().await;
+    let dead = worker("testkit-holder").arg(old.url()).arg(watchdog.as_millis().to_string());
+    let mut dead = dead.arg(NAME).start().await;
     dead.wait_for("held").await;
     let busy = both.lock().wait(Duration::from_millis(100)).await.expect_err("old is held");
     assert_eq!(busy.kind(), ErrorKind::WaitTimeout);

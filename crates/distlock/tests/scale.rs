@@ -94,7 +94,7 @@ async fn ten_thousand_held_locks_are_all_kept() {
         None => Duration::from_secs(15),
     };
     let server = Server::redis().await;
-    let mut holder = crowd(&server, Duration::from_secs(3)).await;
+    let mut holder = crowd(&server, Duration::from_secs(9)).await;
     ask(&mut holder, &format!("hold keep: {LOCKS}"), "held").await;
     server.reset_stats().await;
     tokio::time::sleep(time).await;

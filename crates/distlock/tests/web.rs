@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -14,8 +14,8 @@ use axum::http::{Request, Response, StatusCode};
 use axum::routing::get;
 use distlock::Locks;
 use distlock::web::{Busy, LockKey, LockLayer, Locked};
-use distlock_testkit::Server;
 use distlock_testkit::suites::eventually;
+use distlock_testkit::{Server, Stopwatch};
 use tokio::sync::Notify;
 use tower::ServiceExt;
 
@@ -156,7 +156,7 @@ async fn a_busy_key_is_told_so_although_the_store_stalls() {
     let scene = Scene::new(Locks::connect(&server.url()).await.unwrap());
     let _held = scene.locks.mutex("key").lock().lease(LONG).await.unwrap();
     server.stop();
-    let began = Instant::now();
+    let began = Stopwatch::start();
     let app = scene.layered(|layer| layer.wait(Duration::from_millis(5)));
     let locked = call(&app, "/quick?key").await;
     let took = began.elapsed();

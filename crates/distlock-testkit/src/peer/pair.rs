@@ -10,11 +10,16 @@ use distlock::{Builder, Locks};
 use tokio::sync::{Mutex, OnceCell};
 
 use super::{Peer, Thread, Version};
+use crate::leak::{Limit, lives};
 use crate::suites::eventually;
 use crate::{Cluster, Flavor, Server};
 
-/// The watchdog's timeout of both sides: short enough to wait for, long enough for a busy machine.
-const WATCHDOG: Duration = Duration::from_secs(3);
+/// The watchdog's timeout of both sides: short enough to wait for, long enough for a machine that stands still for seconds.
+const WATCHDOG: Duration = Duration::from_secs(9);
+/// How long what is on its way out may take, on a machine that does other things.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// What has no longer to live than this is on its way out.
+const BRIEF: Duration = Duration::from_secs(10);
 
 /// Where they meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +71,7 @@ impl Pair {
         Pair::with_watchdog(version, site, WATCHDOG).await
     }
 
-    /// [`at`](Pair::at) with a watchdog's timeout other than 3 s.
+    /// [`at`](Pair::at) with a watchdog's timeout other than 9 s.
     pub async fn with_watchdog(version: Version, site: Site, timeout: Duration) -> Option<Pair> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let shared = shared(version, site, timeout).await?;
@@ -176,7 +181,7 @@ impl Pair {
     /// lock see [`queued`](Pair::queued).
     ///
     /// # Panics
-    /// When they are not within 10 s.
+    /// When they are not within 18 s.
     pub async fn waiting(&self, name: &str, n: u64) {
         self.listening(&format!("redisson_lock__channel:{{{name}}}"), n).await;
     }
@@ -184,7 +189,7 @@ impl Pair {
     /// Waits until exactly `n` are subscribed to that channel.
     ///
     /// # Panics
-    /// When they are not within 10 s.
+    /// When they are not within 18 s.
     pub async fn listening(&self, channel: &str, n: u64) {
         let there = || async {
             let mut listening = 0;
@@ -204,7 +209,7 @@ impl Pair {
     /// Waits until the queue of a fair lock has that length.
     ///
     /// # Panics
-    /// When it has not within 10 s.
+    /// When it has not within 18 s.
     pub async fn queued(&self, name: &str, n: usize) {
         let there = || async { self.queue(name).await.len() == n };
         eventually(&format!("{n} are in the queue of {name}"), there).await;
@@ -222,26 +227,32 @@ impl Pair {
     /// fenced locks, which stay.
     ///
     /// # Panics
-    /// When something is left after 10 s.
+    /// When something is left after 30 s, or was about to go by itself after more than 10 s.
     pub async fn assert_clean(&self) {
         let passed_over = ["redisson_unlock_latch:", "redisson_lock_token:"];
         let left = || async {
             let mut left = Vec::new();
             for node in self.shared.nodes() {
-                left.extend(node.keys(&format!("*{}*", self.prefix)).await);
+                for key in node.keys(&format!("*{}*", self.prefix)).await {
+                    if !passed_over.iter().any(|prefix| key.starts_with(prefix)) {
+                        let pttl = node.pttl(&key).await;
+                        left.push((key, lives(pttl)));
+                    }
+                }
             }
-            left.retain(|key| !passed_over.iter().any(|prefix| key.starts_with(prefix)));
-            let channels = self.channels().await;
-            left.extend(channels.into_iter().filter(|channel| channel.contains(&self.prefix)));
+            let ours = self.channels().await.into_iter();
+            let ours = ours.filter(|channel| channel.contains(&self.prefix));
+            left.extend(ours.map(|channel| (channel, None)));
             left
         };
-        let since = std::time::Instant::now();
+        let mut limit = Limit::new(PATIENCE, BRIEF);
         loop {
             let left = left().await;
             if left.is_empty() {
                 return;
             }
-            assert!(since.elapsed() < Duration::from_secs(10), "left behind: {left:?}");
+            left.iter().for_each(|(_, lives)| limit.must_go(*lives));
+            assert!(!limit.is_over(), "left behind: {left:?}");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -299,7 +310,7 @@ async fn shared(version: Version, site: Site, watchdog: Duration) -> Option<Arc<
             eprintln!("SKIPPED: no server for {flavor:?}");
             return None;
         }
-        Site::Cluster(flavor) => Some(Cluster::builder(flavor).start().await),
+        Site::Cluster(flavor) => Some(Cluster::builder(flavor).patient().start().await),
     };
     let server = Arc::new(Server::builder(Flavor::Redis).start().await);
     let peer = builder(version, cluster.as_ref(), &server).watchdog(watchdog).start().await?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 /// How long [`Rule::fired`] waits.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A command on its way to the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,7 +118,7 @@ impl Rule {
     /// Waits until it has struck `times` times in all.
     ///
     /// # Panics
-    /// When it has not after 10 s.
+    /// When it has not after 30 s.
     pub async fn fired(&self, times: u64) {
         let mut hits = self.hits.clone();
         let reached = hits.wait_for(|hits| *hits >= times);

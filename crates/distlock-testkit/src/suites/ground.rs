@@ -8,9 +8,16 @@ use std::time::Duration;
 use distlock::env::Virtual;
 use distlock::{Builder, Locks, WaitBy};
 
-use super::eventually;
+use crate::leak::{Limit, lives};
 use crate::scratch::Scratch;
-use crate::{Cluster, Flavor, SentinelSet, Server, Tls};
+use crate::{Cluster, Flavor, SentinelSet, Server, Stopwatch, Tls};
+
+/// How long what is on its way out may take, on a machine that does other things.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// What has no longer to live than this is on its way out.
+const BRIEF: Duration = Duration::from_secs(10);
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(2);
 
 /// Which store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +131,7 @@ impl Ground {
             }
             Site::Cluster(flavor, pubsub) => {
                 static SHARED: Shared<Cluster> = Shared::new();
-                let start = move || Cluster::builder(flavor).replicas(1).start_blocking();
+                let start = move || Cluster::builder(flavor).replicas(1).patient().start_blocking();
                 let shared = SHARED.get(flavor, start)?;
                 let url = shared.least_privilege(&ours, pubsub);
                 cluster = Some(shared);
@@ -210,12 +217,20 @@ impl Ground {
         self.builder().watchdog(timeout).connect().await.expect("the store can be opened")
     }
 
-    /// By how much something may be late: not at all in virtual time but for timers' milliseconds, and well over a
-    /// second on a machine that does other things.
+    /// By how much something may be late: not at all in virtual time but for timers' milliseconds, and by seconds on a
+    /// machine that does other things. Less than a waiter sleeps that nobody wakes.
     pub fn slack(&self) -> Duration {
         match self.site() {
             Site::Paused => Duration::from_millis(60),
-            _ => Duration::from_secs(3),
+            _ => Duration::from_secs(5),
+        }
+    }
+
+    /// Counts time for a limit that tells one cause of a delay from another.
+    pub fn stopwatch(&self) -> Stopwatch {
+        match self.site() {
+            Site::Paused => Stopwatch::in_virtual_time(),
+            _ => Stopwatch::start(),
         }
     }
 
@@ -231,28 +246,45 @@ impl Ground {
     /// Waits until nothing of this test is left in the store: no lock, and on a server no key and no subscription.
     ///
     /// # Panics
-    /// When something is left after 10 s.
+    /// When something is left after 30 s, or was about to go by itself after more than 10 s.
     pub async fn assert_clean(&self) {
         let locks = self.open().await;
-        let none = || async {
-            locks.list("").await.is_ok_and(|all| !all.iter().any(|one| self.owns(&one.name)))
-        };
-        eventually("no lock is left", none).await;
+        let mut limit = Limit::new(PATIENCE, BRIEF);
+        loop {
+            let left = self.left(&locks).await;
+            if left.is_empty() {
+                break;
+            }
+            left.iter().for_each(|(_, lives)| limit.must_go(*lives));
+            assert!(!limit.is_over(), "left behind after {:?}: {left:?}", limit.spent());
+            tokio::time::sleep(LOOK).await;
+        }
         if let Some(cluster) = self.cluster() {
             cluster.assert_clean(self.prefix()).await;
         }
         if let Some(sentinels) = &self.0.sentinels {
             sentinels.assert_clean(self.prefix()).await;
         }
-        let Some(server) = self.server() else { return };
-        let none = || async {
-            let mut keys = server.keys(&format!("*{}*", self.prefix())).await;
-            // The one thing that is meant to stay: the counter of a fenced lock.
-            keys.retain(|key| !key.starts_with("redisson_lock_token:"));
+    }
+
+    /// What of this test is in the store, and how long it has to live; what that is where nobody can say.
+    async fn left(&self, locks: &Locks) -> Vec<(String, Option<Duration>)> {
+        let mut left = Vec::new();
+        match locks.list("").await {
+            Ok(all) => left.extend(all.into_iter().map(|one| (one.name.to_string(), one.ttl))),
+            Err(error) => left.push((format!("{}: {error}", self.prefix()), None)),
+        }
+        if let Some(server) = self.server() {
+            for key in server.keys(&format!("*{}*", self.prefix())).await {
+                let pttl = server.pttl(&key).await;
+                left.push((key, lives(pttl)));
+            }
             let channels = server.pubsub_channels().await;
-            keys.is_empty() && !channels.iter().any(|channel| self.owns(channel))
-        };
-        eventually("no key and no subscription is left", none).await;
+            left.extend(channels.into_iter().map(|channel| (channel, None)));
+        }
+        // The one thing that is meant to stay: the counter of a fenced lock.
+        left.retain(|(name, _)| self.owns(name) && !name.starts_with("redisson_lock_token:"));
+        left
     }
 
     fn owns(&self, name: &str) -> bool {

@@ -9,8 +9,11 @@ use distlock::{Event, Observer, Subject};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-/// How long something that must happen may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long something that must happen may take. Less than what any hold has left that nobody renews any more, unless a test
+/// sets another watchdog's timeout: what is free in time was released.
+const PATIENCE: Duration = Duration::from_secs(18);
+/// How long renewals may take.
+const RENEWALS_PATIENCE: Duration = Duration::from_secs(60);
 /// How long a crowd may take.
 const CROWDS_PATIENCE: Duration = Duration::from_secs(60);
 /// Between two looks.
@@ -19,11 +22,19 @@ const LOOK: Duration = Duration::from_millis(2);
 /// Waits until `holds` does.
 ///
 /// # Panics
-/// When it does not within 10 s; `what` says what was expected.
+/// When it does not within 18 s; `what` says what was expected.
 pub async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
-    let until = Instant::now() + PATIENCE;
+    within(PATIENCE, what, &mut holds).await;
+}
+
+async fn within<F: Future<Output = bool>>(
+    limit: Duration,
+    what: &str,
+    mut holds: impl FnMut() -> F,
+) {
+    let until = Instant::now() + limit;
     while !holds().await {
-        assert!(Instant::now() < until, "never came true within {PATIENCE:?}: {what}");
+        assert!(Instant::now() < until, "never came true within {limit:?}: {what}");
         tokio::time::sleep(LOOK).await;
     }
 }
@@ -69,6 +80,15 @@ impl Recorder {
     pub fn accounts(&self, name: &str) -> Vec<&'static str> {
         let words = self.of(name).into_iter().filter(|event| *event != Event::Renewed);
         words.map(word).collect()
+    }
+
+    /// Waits until one lock was renewed so often in all.
+    ///
+    /// # Panics
+    /// When it is not within a minute.
+    pub async fn renewed(&self, name: &str, times: usize) {
+        let enough = || async { self.count(name, "renewed") >= times };
+        within(RENEWALS_PATIENCE, &format!("{name} is renewed {times} times"), enough).await;
     }
 
     /// How many events of one lock are called `wanted`.

@@ -27,7 +27,7 @@ pub(crate) async fn an_unlock(scene: Scene) {
             (held.unlock(), tokio::spawn(waiting))
         };
         let check = async |waiting: JoinHandle<Result<Guard>>| {
-            let served = timeout(Duration::from_secs(5), waiting).await.expect("it is served");
+            let served = timeout(Duration::from_secs(15), waiting).await.expect("it is served");
             served.unwrap().unwrap().unlock().await.unwrap();
         };
         sweep("unlock with a waiter", scene.nothing_left(), prepare, check).await;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use distlock::Mutex;
 use distlock_testkit::suites::{Site, eventually};
-use distlock_testkit::{Flavor, cancel};
+use distlock_testkit::{Flavor, Stopwatch, cancel};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
@@ -79,13 +79,13 @@ impl Scene {
 
     /// Nobody holds it, so it must be had at once, by both, and nothing may be left.
     async fn assert_nothing_left(&self, what: &str) {
-        let since = Instant::now();
-        let next = self.other().lock().wait(Duration::from_secs(5)).lease(HOUR).await;
+        let since = Stopwatch::start();
+        let next = self.other().lock().wait(Duration::from_secs(15)).lease(HOUR).await;
         let next = next.unwrap_or_else(|error| panic!("{what}: not free again: {error}"));
         let took = since.elapsed();
         assert!(took < Duration::from_secs(4), "{what}: free after {took:?}");
         next.unlock().await.unwrap_or_else(|error| panic!("{what}: {error}"));
-        let mine = self.mutex().lock().wait(Duration::from_secs(5)).await;
+        let mine = self.mutex().lock().wait(Duration::from_secs(15)).await;
         mine.unwrap_or_else(|error| panic!("{what}: {error}")).unlock().await.unwrap();
         self.assert_clean(what).await;
         eventually(&format!("{what}: no task is left"), || async { alive() <= self.idle_tasks })

@@ -138,7 +138,7 @@ async fn apart(cluster: &Cluster) -> (String, String) {
 /// A shard that does not answer costs its own locks, and no others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_shard_costs_nobody_else_a_lock() {
-    let timeout = Duration::from_secs(3);
+    let timeout = Duration::from_secs(9);
     let cluster = Cluster::builder(Flavor::Redis)
         .args(&["--cluster-require-full-coverage", "no"])
         .start()
@@ -165,7 +165,7 @@ async fn a_frozen_shard_costs_nobody_else_a_lock() {
 /// Renewals are answered when their own server answers, and do not wait for one that never will.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_shard_delays_nobody_elses_renewal() {
-    let timeout = Duration::from_secs(3);
+    let timeout = Duration::from_secs(6);
     // Nobody finds out that it is frozen but its clients.
     let cluster = Cluster::builder(Flavor::Redis).args(&["--cluster-node-timeout", "60000"]);
     let cluster = cluster.start().await;
@@ -187,8 +187,9 @@ async fn a_frozen_shard_delays_nobody_elses_renewal() {
         other.unlock().await.expect("held");
         let _ = one.unlock().await;
     }
-    // Due after a third of the time-out; a server that does not answer is waited for as long again.
-    assert!(quickest < timeout / 2, "renewed after {quickest:?}");
+    // Due after a third of the time-out; a server that does not answer is waited for a second more.
+    let limit = timeout / 3 + Duration::from_millis(500);
+    assert!(quickest < limit, "renewed after {quickest:?}");
     cluster.assert_clean("").await;
 }
 

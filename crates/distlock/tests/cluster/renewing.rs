@@ -10,7 +10,7 @@ use distlock_testkit::{Cluster, Flavor};
 use crate::SOON;
 
 /// Not shorter: on a machine that does other things even a watchdog is late.
-const WATCHDOG: Duration = Duration::from_secs(4);
+const WATCHDOG: Duration = Duration::from_secs(6);
 
 /// Waits until each of these was renewed often enough to have outlived its first lease.
 async fn renewed(seen: &Arc<Recorder>, names: &[String]) {

@@ -81,8 +81,8 @@ pub(crate) async fn only_acquisitions_wait_for_replicas(flavor: Flavor) {
     assert_eq!(waits().await, first + 1, "one for each that comes alone");
     again.unlock().await.unwrap();
 
-    // Renewals by the watchdog.
-    let builder = Locks::builder().url(set.primary.url()).watchdog(ms(300));
+    // Renewals by the watchdog. With a shorter timeout replicas would have less time, too.
+    let builder = Locks::builder().url(set.primary.url()).watchdog(ms(3000));
     let renewed = builder.durability(Durability::Acks(1)).connect().await.unwrap();
     let guard = renewed.mutex("renewed").lock().await.unwrap();
     let (before, renewals) = (waits().await, set.primary.calls("pexpire").await);

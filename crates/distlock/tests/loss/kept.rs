@@ -6,7 +6,7 @@ use super::*;
 async fn a_server_out_of_memory_renews_and_releases_but_gives_no_new_lock() {
     for flavor in Flavor::installed() {
         let server = Server::builder(flavor).start().await;
-        let (locks, log) = connect(&server.url(), SHORT).await;
+        let (locks, log) = connect(&server.url(), STEADY).await;
         let me = locks.owner();
         let guard = locks.mutex("full").lock().owner(&me).await.unwrap();
         let inner = locks.mutex("full").lock().owner(&me).await.unwrap();
@@ -30,9 +30,9 @@ fn a_runtime_that_is_blocked_for_longer_than_the_watchdog_loses_nothing() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let server = Server::redis().await;
-        let (locks, log) = connect(&server.url(), SHORT).await;
+        let (locks, log) = connect(&server.url(), STEADY).await;
         let guard = locks.mutex("blocked").lock().await.unwrap();
-        std::thread::sleep(SHORT * 2);
+        std::thread::sleep(STEADY * 3 / 2);
         assert_eq!(guard.state(), State::Held);
         assert!(log.count("blocked", Event::Renewed) >= 3);
         guard.unlock().await.unwrap();
@@ -43,11 +43,11 @@ fn a_runtime_that_is_blocked_for_longer_than_the_watchdog_loses_nothing() {
 #[tokio::test]
 async fn a_process_whose_runtime_is_blocked_keeps_its_lock_from_others() {
     let server = Server::redis().await;
-    let (locks, _) = connect(&server.url(), SHORT).await;
-    let mut holder = start_worker(&server.url(), SHORT).await;
+    let (locks, _) = connect(&server.url(), STEADY).await;
+    let mut holder = start_worker(&server.url(), STEADY).await;
     assert!(holder.ask("lock kept").await.starts_with("locked "));
-    holder.send("block 1800");
-    let got = locks.mutex("kept").try_lock().wait(Duration::from_millis(1500)).await.unwrap();
+    holder.send("block 8000");
+    let got = locks.mutex("kept").try_lock().wait(Duration::from_millis(7000)).await.unwrap();
     assert!(got.is_none());
     assert_eq!(holder.line().await.as_deref(), Some("blocked"));
     assert!(holder.ask("state").await.starts_with("state Held"));
@@ -59,7 +59,7 @@ async fn a_process_whose_runtime_is_blocked_keeps_its_lock_from_others() {
 async fn redisson_7272_nothing_is_renewed_after_unlock_has_returned() {
     let server = Server::redis().await;
     let proxy = Proxy::start(server.addr()).await;
-    let (locks, log) = connect(&proxy.url(), Duration::from_millis(1800)).await;
+    let (locks, log) = connect(&proxy.url(), STEADY).await;
     let released: Arc<Mutex<HashSet<Vec<u8>>>> = Arc::default();
     let seen = released.clone();
     let late = proxy.watch(Match::command("EVALSHA").and(Match::by(move |request| {
@@ -72,8 +72,8 @@ async fn redisson_7272_nothing_is_renewed_after_unlock_has_returned() {
             tokio::spawn(async move {
                 let name = format!("race-{i}");
                 let guard = locks.mutex(&name).lock().await.unwrap();
-                // Around the first renewal, which is due after 600 ms.
-                tokio::time::sleep(Duration::from_millis(550 + i % 100)).await;
+                // Around the first renewal, which is due after two seconds.
+                tokio::time::sleep(Duration::from_millis(1950 + i % 100)).await;
                 guard.unlock().await.unwrap();
                 released.lock().unwrap().insert(name.into_bytes());
             })
@@ -84,7 +84,7 @@ async fn redisson_7272_nothing_is_renewed_after_unlock_has_returned() {
     }
     assert!(log.events().iter().any(|(.., event)| *event == Event::Renewed), "no race");
     // Longer than a renewal's period: what is to come has come.
-    tokio::time::sleep(Duration::from_millis(700)).await;
+    tokio::time::sleep(STEADY / 3 + Duration::from_millis(300)).await;
     assert_eq!(late.hits(), 0);
     assert_clean(&server, "race").await;
 }
@@ -123,7 +123,7 @@ async fn redisson_2714_a_cancelled_try_lock_is_not_renewed() {
 async fn redisson_2515_3194_3712_the_watchdog_survives_connection_errors() {
     let server = Server::redis().await;
     let proxy = Proxy::start(server.addr()).await;
-    let (locks, log) = connect(&proxy.url(), SHORT).await;
+    let (locks, log) = connect(&proxy.url(), STEADY).await;
     let guard = locks.mutex("dog").lock().await.unwrap();
     for _ in 0..3 {
         log.renewed("dog", 1).await;
@@ -148,7 +148,7 @@ async fn redisson_2515_3194_3712_the_watchdog_survives_connection_errors() {
 #[tokio::test]
 async fn redisson_6483_6303_one_poisoned_entry_does_not_stop_the_others() {
     let server = Server::redis().await;
-    let (locks, log) = connect(&server.url(), SHORT).await;
+    let (locks, log) = connect(&server.url(), STEADY).await;
     let mut guards = Vec::new();
     for i in 0..200 {
         guards.push(locks.mutex(format!("many-{i}")).lock().await.unwrap());

@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// With this much less time a reply may be missing that was on its way.
+const STALL: Duration = Duration::from_millis(200);
+
 #[tokio::test]
 async fn a_lock_that_an_operator_deleted_is_lost_at_the_next_renewal() {
     let server = Server::redis().await;
@@ -24,8 +27,8 @@ async fn a_lock_that_an_operator_deleted_is_lost_at_the_next_renewal() {
 #[tokio::test]
 async fn a_lock_that_another_process_freed_by_force_is_lost_and_not_taken_back() {
     let server = Server::redis().await;
-    let (locks, log) = connect(&server.url(), SHORT).await;
-    let (other, _) = connect(&server.url(), SHORT).await;
+    let (locks, log) = connect(&server.url(), STEADY).await;
+    let (other, _) = connect(&server.url(), STEADY).await;
     let guard = locks.mutex("forced").lock().await.unwrap();
     assert!(other.mutex("forced").force_unlock().await.unwrap());
     let next = other.mutex("forced").lock().await.unwrap();
@@ -69,7 +72,7 @@ async fn work_under_the_lock_is_dropped_when_the_lock_is_lost() {
 async fn a_lease_of_its_own_ends_on_time_and_is_not_renewed() {
     let server = Server::redis().await;
     let (locks, log) = connect(&server.url(), Duration::from_millis(300)).await;
-    let (other, _) = connect(&server.url(), SHORT).await;
+    let (other, _) = connect(&server.url(), STEADY).await;
     let since = Instant::now();
     let lease = Duration::from_millis(900);
     let guard = locks.mutex("leased").lock().lease(lease).await.unwrap();
@@ -112,7 +115,7 @@ async fn a_holder_in_a_black_hole_has_lost_before_anybody_else_is_in() {
     let server = Server::redis().await;
     let proxy = Proxy::start(server.addr()).await;
     let (locks, log) = connect(&proxy.url(), SHORT).await;
-    let (other, _) = connect(&server.url(), SHORT).await;
+    let (other, _) = connect(&server.url(), STEADY).await;
     let guard = locks.mutex("hole").lock().await.unwrap();
     log.renewed("hole", 1).await;
     let since = Instant::now();
@@ -131,7 +134,7 @@ async fn a_holder_in_a_black_hole_has_lost_before_anybody_else_is_in() {
 #[tokio::test]
 async fn a_holder_that_was_stopped_past_its_lease_knows_it_when_it_goes_on() {
     let server = Server::redis().await;
-    let (locks, _) = connect(&server.url(), SHORT).await;
+    let (locks, _) = connect(&server.url(), STEADY).await;
     let mut holder = start_worker(&server.url(), SHORT).await;
     assert!(holder.ask("lock stopped").await.starts_with("locked "));
     assert_eq!(holder.ask("watch").await, "watching");
@@ -163,7 +166,7 @@ async fn a_holder_that_was_stopped_past_its_lease_knows_it_when_it_goes_on() {
 #[tokio::test]
 async fn the_lock_of_a_holder_that_was_killed_is_free_after_its_lease() {
     let server = Server::redis().await;
-    let (locks, _) = connect(&server.url(), SHORT).await;
+    let (locks, _) = connect(&server.url(), STEADY).await;
     let mut holder = start_worker(&server.url(), SHORT).await;
     assert!(holder.ask("lock killed").await.starts_with("locked "));
     let waiting = tokio::spawn(locks.mutex("killed").lock().into_future());
@@ -182,13 +185,16 @@ async fn a_network_that_comes_back_in_time_costs_nothing() {
     let proxy = Proxy::start(server.addr()).await;
     let (locks, log) = connect(&proxy.url(), LONGER).await;
     let guard = locks.mutex("back").lock().await.unwrap();
+    let watch = Stopwatch::start();
     proxy.blackhole(true);
     eventually("in doubt", async || guard.state() == State::Suspect).await;
     proxy.heal().await;
     eventually("held again", async || guard.state() == State::Held).await;
     log.renewed("back", 1).await;
     assert_eq!(log.count("back", Event::Lost), 0);
-    assert_eq!(log.count("back", Event::Suspect), 1);
+    // Once, unless the machine gave cause for another.
+    let doubts = log.count("back", Event::Suspect);
+    assert!(doubts == 1 || watch.stalled() > STALL, "{doubts} doubts");
     assert_eq!(server.hgetall("back").await.len(), 1);
     guard.unlock().await.unwrap();
 }
@@ -198,6 +204,7 @@ async fn scripts_that_were_flushed_and_a_server_that_pauses_cost_nothing() {
     let server = Server::redis().await;
     let (locks, log) = connect(&server.url(), LONGER).await;
     let guard = locks.mutex("calm").lock().await.unwrap();
+    let watch = Stopwatch::start();
     log.renewed("calm", 1).await;
     server.cli(&["SCRIPT", "FLUSH"]).await;
     log.renewed("calm", 1).await;
@@ -206,7 +213,9 @@ async fn scripts_that_were_flushed_and_a_server_that_pauses_cost_nothing() {
     assert_eq!(guard.state(), State::Held);
     server.cli(&["SCRIPT", "FLUSH"]).await;
     guard.unlock().await.unwrap();
-    assert_eq!(log.count("calm", Event::Suspect) + log.count("calm", Event::Lost), 0);
+    assert_eq!(log.count("calm", Event::Lost), 0);
+    let doubts = log.count("calm", Event::Suspect);
+    assert!(doubts == 0 || watch.stalled() > STALL, "{doubts} doubts");
     assert_clean(&server, "calm").await;
 }
 

@@ -11,15 +11,17 @@ use std::time::{Duration, Instant};
 
 use distlock::{ErrorKind, Event, Guard, Locks, Observer, State, Subject};
 use distlock_testkit::proxy::{Match, Proxy};
-use distlock_testkit::{Flavor, Server, Worker, assert_clean, worker};
+use distlock_testkit::{Flavor, Server, Stopwatch, Worker, assert_clean, worker};
 
-/// The watchdog's time-out where a test waits for a loss.
-const SHORT: Duration = Duration::from_secs(1);
+/// The watchdog's time-out where a test waits for a loss, and nothing is in danger before.
+const SHORT: Duration = Duration::from_secs(3);
+/// Where a hold must be kept: a machine that stands still for some seconds does not cost it.
+const STEADY: Duration = Duration::from_secs(6);
 /// Where a hold must outlive a reply that does not come, which takes a second to be noticed.
-const LONGER: Duration = Duration::from_secs(3);
+const LONGER: Duration = Duration::from_secs(9);
 const LONG: Duration = Duration::from_secs(30);
 /// Much more than a healthy machine needs.
-const SOON: Duration = Duration::from_secs(8);
+const SOON: Duration = Duration::from_secs(30);
 
 /// Everything that happened, and when it was told.
 #[derive(Debug, Default)]
@@ -97,7 +99,8 @@ async fn lost_by_the_clock(guard: Guard, log: &Log, since: Instant) {
     // A renewal was sent before it was told, so the deadline is no later than this.
     let sent = log.last(&name, Event::Renewed).unwrap_or(since);
     let late = told.saturating_duration_since(sent + SHORT);
-    assert!(late < Duration::from_millis(500), "told {late:?} after the end of the lease");
+    // Not only when the command that is out there is given up, which takes three seconds.
+    assert!(late < Duration::from_millis(2500), "told {late:?} after the end of the lease");
     assert_lost(guard).await;
     assert_eq!(log.count(&name, Event::Lost), 1);
 }

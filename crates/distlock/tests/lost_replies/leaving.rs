@@ -205,7 +205,8 @@ async fn an_unlock_in_a_black_hole_ends_and_the_release_goes_on_without_its_call
 async fn a_waiter_that_meets_an_outage_says_so_and_not_that_the_lock_was_busy() {
     let stage = Stage::new().await;
     let holder = stage.other.mutex("outage").lock().await.unwrap();
-    let wait = Duration::from_secs(2);
+    // Long enough to be seen waiting, on a machine that stands still for a while.
+    let wait = Duration::from_secs(6);
     let waiting = tokio::spawn(stage.locks.mutex("outage").lock().wait(wait).into_future());
     eventually("it waits", async || !stage.server.pubsub_channels().await.is_empty()).await;
     stage.proxy.refuse(true).await;
@@ -219,7 +220,8 @@ async fn a_waiter_that_meets_an_outage_says_so_and_not_that_the_lock_was_busy() 
 async fn a_waiter_that_sleeps_through_an_outage_says_so_and_not_that_the_lock_was_busy() {
     let stage = Stage::new().await;
     let holder = stage.other.mutex("asleep").lock().await.unwrap();
-    let wait = Duration::from_secs(2);
+    // Long enough to be seen waiting, on a machine that stands still for a while.
+    let wait = Duration::from_secs(6);
     let waiting = tokio::spawn(stage.locks.mutex("asleep").lock().wait(wait).into_future());
     eventually("it waits", async || !stage.server.pubsub_channels().await.is_empty()).await;
     // Until it has stopped looking: nothing is under way that could fail.

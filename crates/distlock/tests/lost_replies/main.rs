@@ -18,9 +18,9 @@ use distlock_testkit::{Server, assert_clean};
 
 const LEASE: Duration = Duration::from_secs(30);
 /// Much more than a healthy machine needs, much less than the lease.
-const SOON: Duration = Duration::from_secs(8);
+const SOON: Duration = Duration::from_secs(15);
 /// What a caller may have to wait beyond its own limit: the command time-out, one reply time-out, and a busy machine.
-const GRACE: Duration = Duration::from_millis(3000 + 1000 + 1500);
+const GRACE: Duration = Duration::from_millis(3000 + 1000 + 4000);
 
 /// A server with two clients: one through the proxy, one beside it.
 struct Stage {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use distlock::{ErrorKind, Locks, MultiLock, State};
 use distlock_testkit::proxy::{Match, Proxy, Rule};
 use distlock_testkit::suites::eventually;
-use distlock_testkit::{Server, assert_clean};
+use distlock_testkit::{Server, Stopwatch, assert_clean};
 
 const HOUR: Duration = Duration::from_secs(3600);
 /// The command time-out, one reply time-out for each of two, and a busy machine.
@@ -68,8 +68,12 @@ async fn a_server_that_is_down_is_named_and_the_other_is_let_go() {
     let both = two.both(&two.here);
     let trying = tokio::spawn(both.try_lock().into_future());
     eventually("it has the first", || async { two.servers[0].exists("k").await }).await;
-    let single = two.elsewhere[0].mutex("k").lock().wait(Duration::from_millis(2900)).await;
-    assert!(single.is_ok(), "somebody waits for a dead server with a member in hand: {single:?}");
+    let since = Stopwatch::start();
+    let single = two.elsewhere[0].mutex("k").lock().wait(GRACE).await;
+    let _single = single.expect("the other one is well");
+    let took = since.elapsed();
+    let limit = Duration::from_millis(2900);
+    assert!(took < limit, "somebody waits for a dead server with a member in hand: {took:?}");
     assert!(trying.await.expect("no panic").is_err());
 }
 
@@ -108,7 +112,7 @@ async fn an_unlock_with_one_server_dead_releases_the_other_and_names_the_dead_on
         let guard = two.both(&two.elsewhere).lock().lease(HOUR).await.expect("free");
         two.servers[dead].kill();
         let place = two.servers[dead].addr().to_string();
-        let since = Instant::now();
+        let since = Stopwatch::start();
         let unlock = tokio::spawn(guard.unlock());
         // Long before the dead one is given up.
         let well = &two.servers[1 - dead];
@@ -175,7 +179,7 @@ async fn a_loss_that_is_known_comes_before_a_release_without_an_answer() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_guard_is_lost_when_one_server_is_away_for_longer_than_its_lease() {
     let servers = [Server::redis().await, Server::redis().await];
-    let watchdog = Duration::from_secs(2);
+    let watchdog = Duration::from_secs(6);
     let mut members = Vec::new();
     for server in &servers {
         let builder = Locks::builder().url(server.url()).watchdog(watchdog);

@@ -77,7 +77,7 @@ async fn a_server_that_comes_back_is_used_again_without_a_restart_of_the_client(
 #[tokio::test]
 async fn a_restart_with_its_data_keeps_the_holder_in_and_the_waiter_out() {
     let server = Server::builder(Flavor::Redis).keep_data().start().await;
-    let holders = connect(&server.url(), 5 * SECOND).await;
+    let holders = connect(&server.url(), 9 * SECOND).await;
     let waiters = connect(&server.url(), LONG).await;
     let holder = holders.mutex("kept").lock().await.unwrap();
     let waiting = tokio::spawn(waiters.mutex("kept").lock().into_future());

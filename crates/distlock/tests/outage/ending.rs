@@ -11,8 +11,8 @@ use crate::{BOUND, LONG, SECOND, SOON, connect, eventually, within};
 #[tokio::test]
 async fn the_last_handle_closes_every_connection() {
     let server = Server::redis().await;
-    let locks = connect(&server.url(), SECOND).await;
-    let other = connect(&server.url(), SECOND).await;
+    let locks = connect(&server.url(), 6 * SECOND).await;
+    let other = connect(&server.url(), 6 * SECOND).await;
     let guard = locks.mutex("last").lock().await.unwrap();
     let waiting = tokio::spawn(locks.mutex("busy").lock().into_future());
     waiting.await.unwrap().unwrap().unlock().await.unwrap();

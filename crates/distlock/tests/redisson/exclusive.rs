@@ -76,14 +76,14 @@ macro_rules! exclusive_beside_java {
                     0 => guard.unlock().await.expect("it was held"),
                     _ => drop(guard),
                 }
-                waiter.within(secs(5)).await;
+                waiter.within(secs(20)).await;
 
                 LINE.forms(&pair, &name, 0).await;
                 let waiter = tokio::spawn(lock.lock().lease(HOUR).into_future());
                 LINE.forms(&pair, &name, 1).await;
                 assert!(!waiter.is_finished(), "two are inside");
                 java.unlock(JAVA, &name).await;
-                let guard = timeout(secs(5), waiter).await.expect("it is called");
+                let guard = timeout(secs(8), waiter).await.expect("it is called");
                 let guard = guard.expect("no panic").expect("it gets free");
                 guard.unlock().await.expect("it was held");
             }
@@ -131,15 +131,15 @@ macro_rules! exclusive_beside_java {
             java.unlock(JAVA, &name).await;
         }
 
-        /// A watchdog keeps what it guards for longer than its timeout, which is 3 s on both sides.
+        /// A watchdog keeps what it guards for longer than its timeout, which is 9 s on both sides.
         pub(super) async fn whoever_renews_keeps_the_other_out(pair: Pair) {
             let (java, other) = (pair.java("a"), pair.java("b"));
             let locks = pair.rust().await;
             let (javas, rusts) = (pair.name("java"), pair.name("rust"));
             java.lock(JAVA, &javas).await;
             let guard = locks.$kind(&rusts).lock().await.expect("it is free");
-            let late = other.try_lock(JAVA, &rusts, ms(6500), None);
-            let got = locks.$kind(&javas).try_lock().wait(ms(6500)).await;
+            let late = other.try_lock(JAVA, &rusts, secs(12), None);
+            let got = locks.$kind(&javas).try_lock().wait(secs(12)).await;
             assert!(got.expect("the server answers").is_none(), "two are inside");
             assert!(late.await.is_none(), "two are inside");
             assert!(!guard.is_lost());
@@ -152,7 +152,7 @@ macro_rules! exclusive_beside_java {
             let (java, name) = (pair.java("a"), pair.name("k"));
             let lock = pair.rust().await.$kind(&name);
             java.lock_for(JAVA, &name, ms(500)).await;
-            let guard = lock.lock().wait(secs(10)).lease(HOUR).await.expect("it ends");
+            let guard = lock.lock().wait(secs(20)).lease(HOUR).await.expect("it ends");
             let late = java.unlock(JAVA, &name).result().await.expect_err("it is Rust's");
             assert_eq!(late.class, NOT_THE_OWNER);
             guard.unlock().await.expect("it was held");
@@ -184,7 +184,7 @@ macro_rules! exclusive_beside_java {
             LINE.forms(&pair, &name, 1).await;
             assert!(!next.is_done(), "two are inside");
             assert!(lock.force_unlock().await.expect("the server answers"));
-            next.within(secs(5)).await;
+            next.within(secs(20)).await;
             let late = holder.unlock(JAVA, &name).result().await.expect_err("it was taken away");
             assert_eq!(late.class, NOT_THE_OWNER);
             waiter.unlock(JAVA, &name).await;
@@ -201,9 +201,9 @@ macro_rules! exclusive_beside_java {
             LINE.forms(&pair, &name, 1).await;
             assert!(!next.is_finished(), "two are inside");
             assert!(java.force_unlock(JAVA, &name).await);
-            let next = timeout(secs(5), next).await.expect("it is called");
+            let next = timeout(secs(8), next).await.expect("it is called");
             let next = next.expect("no panic").expect("it gets free");
-            timeout(secs(5), guard.lost()).await.expect("the watchdog finds out");
+            timeout(secs(15), guard.lost()).await.expect("the watchdog finds out");
             let late = guard.unlock().await.expect_err("it was taken away");
             assert_eq!(late.kind(), ErrorKind::Lost);
             next.unlock().await.expect("it was held");

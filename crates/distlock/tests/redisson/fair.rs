@@ -194,7 +194,7 @@ pub(super) async fn a_dead_waiter_of_ours_costs_seconds(pair: Pair) {
     let name = pair.name("k");
     let mut doomed = worker("worker").start().await;
     doomed.wait_for("ready").await;
-    doomed.ask(&format!("connect {} 3000", pair.url())).await;
+    doomed.ask(&format!("connect {} 9000", pair.url())).await;
     let locks = pair.rust().await;
     let guard = locks.fair(&name).lock().lease(HOUR).await.expect("it is free");
     doomed.send(&format!("fair {name}"));
@@ -248,7 +248,7 @@ pub(super) async fn a_place_lasts_for_longer_than_a_lease(pair: Pair) {
         vec![Waiter::rust(&pair, &locks, &name).await, Waiter::java(&pair, &waiter, &name).await];
     let places = pair.queue(&name).await;
     // Whoever asks in between changes nothing.
-    let none = locks.fair(&name).try_lock().wait(ms(4000)).await.expect("the server answers");
+    let none = locks.fair(&name).try_lock().wait(secs(10)).await.expect("the server answers");
     assert!(none.is_none(), "two are inside");
     pair.queued(&name, 2).await;
     assert_eq!(pair.queue(&name).await, places);

@@ -52,12 +52,12 @@ pub(super) async fn a_waiters_token_is_the_larger_one(pair: Pair) {
         let waiter = java.lock_for(JAVA, &name, HOUR);
         pair.waiting(&name, 1).await;
         guard.unlock().await.expect("it was held");
-        let second = waiter.within(secs(5)).await.token.expect("a fenced lock has tokens");
+        let second = waiter.within(secs(20)).await.token.expect("a fenced lock has tokens");
         pair.waiting(&name, 0).await;
         let waiter = tokio::spawn(lock.lock().lease(HOUR).into_future());
         pair.waiting(&name, 1).await;
         java.unlock(JAVA, &name).await;
-        let guard = timeout(secs(5), waiter).await.expect("it is called");
+        let guard = timeout(secs(8), waiter).await.expect("it is called");
         let guard = guard.expect("no panic").expect("it gets free");
         let third = guard.token();
         assert!(first < second && second < third, "{first}, {second}, {third}");
@@ -74,7 +74,7 @@ pub(super) async fn it_is_one_lock_with_the_plain_one(pair: Pair) {
     let waiter = tokio::spawn(locks.fenced(&name).lock().lease(HOUR).into_future());
     pair.waiting(&name, 1).await;
     java.unlock(Kind::Plain, &name).await;
-    let guard = timeout(secs(5), waiter).await.expect("it is called");
+    let guard = timeout(secs(8), waiter).await.expect("it is called");
     let guard = guard.expect("no panic").expect("it gets free");
     assert!(java.try_lock(Kind::Plain, &name, ms(0), None).await.is_none());
     guard.unlock().await.expect("it was held");
@@ -85,7 +85,7 @@ pub(super) async fn it_is_one_lock_with_the_plain_one(pair: Pair) {
     let waiter = tokio::spawn(locks.mutex(&name).lock().lease(HOUR).into_future());
     pair.waiting(&name, 1).await;
     java.unlock(JAVA, &name).await;
-    let guard = timeout(secs(5), waiter).await.expect("it is called");
+    let guard = timeout(secs(8), waiter).await.expect("it is called");
     let guard = guard.expect("no panic").expect("it gets free");
     assert!(java.try_lock(JAVA, &name, ms(0), None).await.is_none());
     guard.unlock().await.expect("it was held");

@@ -23,7 +23,7 @@ async fn hold(locks: &Locks, kind: Kind, name: &str, lease: std::time::Duration)
     macro_rules! held {
         ($request:expr) => {{
             let request = $request.lease(lease).label("ours").into_future();
-            let held = timeout(secs(10), request).await.expect("it gets free");
+            let held = timeout(secs(20), request).await.expect("it gets free");
             Box::new(held.expect("the server answers"))
         }};
     }
@@ -58,7 +58,7 @@ pub(super) async fn each_keeps_the_other_out(pair: Pair) {
         let info = ours.holders[0].info.as_ref().expect("it says who it is");
         assert_eq!((&*info.service, info.label.as_deref()), ("billing", Some("ours")));
         drop(guard);
-        java.lock_for(theirs, &name, HOUR).within(secs(10)).await;
+        java.lock_for(theirs, &name, HOUR).within(secs(20)).await;
         let held = seen(&locks, kind, &name).await;
         assert_eq!((held.holders.len(), &held.holders[0].info), (1, &None), "{kind:?}");
         java.unlock(theirs, &name).await;
@@ -71,9 +71,10 @@ pub(super) async fn what_a_forced_lock_leaves_goes_by_itself(pair: Pair) {
     let (java, locks) = (pair.java("a"), open(&pair).await);
     for kind in KINDS {
         let name = pair.name(&format!("{kind:?}"));
-        let guard = hold(&locks, kind, &name, secs(2)).await;
+        // Long enough to be forced out in, on a machine that stands still for seconds.
+        let guard = hold(&locks, kind, &name, secs(8)).await;
         assert!(java.force_unlock(kind, &name).await, "{kind:?}");
-        java.lock_for(kind, &name, HOUR).within(secs(10)).await;
+        java.lock_for(kind, &name, HOUR).within(secs(20)).await;
         let held = seen(&locks, kind, &name).await;
         assert_eq!((held.holders.len(), &held.holders[0].info), (1, &None), "{kind:?}");
         java.unlock(kind, &name).await;

@@ -47,8 +47,8 @@ pub(super) async fn both_sides_count_the_same(pair: Pair) {
         both_see(&java, &rust, 0).await;
         assert!(!pair.exists(&name).await, "an open latch is none");
         // Once it is open nobody waits, and more does not count.
-        java.wait().within(secs(5)).await;
-        timeout(secs(5), rust.wait()).await.expect("it is open").expect("the server answers");
+        java.wait().within(secs(20)).await;
+        timeout(secs(8), rust.wait()).await.expect("it is open").expect("the server answers");
         java.count_down().await;
         assert_eq!(rust.count_down().await.expect("the server answers"), 0);
         both_see(&java, &rust, 0).await;
@@ -87,10 +87,10 @@ pub(super) async fn the_last_count_calls_everybody(pair: Pair) {
             false => drop(java.count_down().await),
         }
         for entry in javas {
-            entry.within(secs(5)).await;
+            entry.within(secs(20)).await;
         }
-        assert!(timed.within(secs(5)).await, "it is open");
-        for opened in timeout(secs(5), rusts.join_all()).await.expect("all are called") {
+        assert!(timed.within(secs(20)).await, "it is open");
+        for opened in timeout(secs(8), rusts.join_all()).await.expect("all are called") {
             opened.expect("it opens");
         }
     }
@@ -112,8 +112,8 @@ pub(super) async fn timed_waits_end_in_time(pair: Pair) {
     pair.listening(&channel(&name), 2).await;
     asleep(&pair.java("a")).await;
     assert_eq!(rust.count_down().await.expect("the server answers"), 0);
-    assert!(entry.within(secs(5)).await, "it is open");
-    let opened = timeout(secs(5), ours).await.expect("it is called").expect("no panic");
+    assert!(entry.within(secs(20)).await, "it is open");
+    let opened = timeout(secs(8), ours).await.expect("it is called").expect("no panic");
     assert!(opened.expect("the server answers"), "it is open");
 }
 
@@ -128,8 +128,8 @@ pub(super) async fn a_latch_that_is_removed_is_open(pair: Pair) {
     pair.listening(&channel(&name), 2).await;
     asleep(&pair.java("b")).await;
     assert!(rust.delete().await.expect("the server answers"));
-    entry.within(secs(5)).await;
-    timeout(secs(5), ours).await.expect("it is called").expect("no panic").expect("it is open");
+    entry.within(secs(20)).await;
+    timeout(secs(8), ours).await.expect("it is called").expect("no panic").expect("it is open");
 
     assert!(rust.init(2).await.expect("the server answers"));
     calm(&pair, &channel(&name)).await;
@@ -138,7 +138,7 @@ pub(super) async fn a_latch_that_is_removed_is_open(pair: Pair) {
     pair.listening(&channel(&name), 2).await;
     asleep(&pair.java("b")).await;
     assert!(java.delete().await);
-    timeout(secs(5), ours).await.expect("it is called").expect("no panic").expect("it is open");
+    timeout(secs(8), ours).await.expect("it is called").expect("no panic").expect("it is open");
     // Redisson does not tell its own that it is gone. The next one that opens does.
     if !entry.is_done() {
         assert!(java.try_set(1).await);
@@ -167,7 +167,7 @@ pub(super) async fn a_count_that_is_set_anew_is_waited_for(pair: Pair) {
     both_see(&java, &rust, 1).await;
     assert!(!entry.is_done() && !ours.is_finished(), "it is not open");
     assert_eq!(rust.reset(0).await.expect("the server answers"), 1);
-    entry.within(secs(5)).await;
-    timeout(secs(5), ours).await.expect("it is called").expect("no panic").expect("it is open");
+    entry.within(secs(20)).await;
+    timeout(secs(8), ours).await.expect("it is called").expect("no panic").expect("it is open");
     both_see(&java, &rust, 0).await;
 }

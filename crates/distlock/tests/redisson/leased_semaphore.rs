@@ -157,7 +157,7 @@ pub(super) async fn each_is_called_by_the_other(pair: Pair) {
             0 => mine.unlock().await.expect("they were held"),
             _ => drop(mine),
         }
-        let mut theirs = entry.within(secs(5)).await.ids;
+        let mut theirs = entry.within(secs(20)).await.ids;
         if many == 1 {
             theirs.extend(java.acquire(1, Some(HOUR)).await.ids);
         }
@@ -168,7 +168,7 @@ pub(super) async fn each_is_called_by_the_other(pair: Pair) {
         assert_eq!(java.available().await, 1);
         assert!(!entry.is_finished(), "more are out than there are");
         java.release_one(&theirs[1]).await;
-        let mine = timeout(secs(5), entry).await.expect("it is called").expect("no panic");
+        let mine = timeout(secs(8), entry).await.expect("it is called").expect("no panic");
         mine.expect("there are two").unlock().await.expect("they were held");
     }
     // By the list, which Redisson calls out in another way.
@@ -177,17 +177,17 @@ pub(super) async fn each_is_called_by_the_other(pair: Pair) {
     let entry = tokio::spawn(rust.acquire(2).lease(HOUR).into_future());
     pair.listening(&channel(&name), 1).await;
     java.release(&theirs).await;
-    let mine = timeout(secs(5), entry).await.expect("it is called").expect("no panic");
+    let mine = timeout(secs(8), entry).await.expect("it is called").expect("no panic");
     let mine = mine.expect("there are two");
     let entry = waiter.acquire(1, Some(HOUR));
     asleep(&thread).await;
     assert_eq!(rust.add(1).await.expect("the server answers"), 1);
-    let theirs = entry.within(secs(5)).await.ids;
+    let theirs = entry.within(secs(20)).await.ids;
     calm(&pair, &channel(&name)).await;
     let entry = tokio::spawn(rust.acquire(1).lease(HOUR).into_future());
     pair.listening(&channel(&name), 1).await;
     java.add(1).await;
-    let more = timeout(secs(5), entry).await.expect("it is called").expect("no panic");
+    let more = timeout(secs(8), entry).await.expect("it is called").expect("no panic");
     more.expect("there is one").unlock().await.expect("it was held");
     mine.unlock().await.expect("they were held");
     java.release(&theirs).await;
@@ -202,13 +202,13 @@ pub(super) async fn a_lease_that_ends_lets_the_other_in(pair: Pair) {
     let rust = pair.rust().await.leased_semaphore(&name);
     assert!(java.try_set(1).await);
     let theirs = java.acquire(1, Some(ms(500))).await.ids;
-    let mine = rust.acquire(1).lease(HOUR).wait(secs(10)).await.expect("it ends");
+    let mine = rust.acquire(1).lease(HOUR).wait(secs(20)).await.expect("it ends");
     assert!(!java.try_release_one(&theirs[0]).await, "it is gone");
     both_see(&java, &rust, 0, 1).await;
     mine.unlock().await.expect("it was held");
 
     let mine = rust.acquire(1).lease(ms(500)).await.expect("there is one");
-    let theirs = java.try_acquire(1, secs(10), Some(HOUR)).await.ids;
+    let theirs = java.try_acquire(1, secs(20), Some(HOUR)).await.ids;
     assert!(mine.is_lost(), "more are out than there are");
     assert_eq!(theirs.len(), 1);
     assert_eq!(mine.unlock().await.expect_err("it is gone").kind(), ErrorKind::Lost);
@@ -223,17 +223,17 @@ pub(super) async fn a_lease_that_ends_lets_the_other_in(pair: Pair) {
     assert!(rust.delete().await.expect("the server answers"));
 }
 
-/// Our watchdog keeps a permit for longer than its timeout, which is 3 s; if Java gives it back, the holder learns of it.
+/// Our watchdog keeps a permit for longer than its timeout, which is 9 s; if Java gives it back, the holder learns of it.
 pub(super) async fn our_watchdog_keeps_a_permit(pair: Pair) {
     let name = pair.name("k");
     let java = pair.java("a").leased_semaphore(&name);
     let rust = pair.rust().await.leased_semaphore(&name);
     assert!(java.try_set(1).await);
     let mine = rust.acquire(1).await.expect("there is one");
-    assert!(java.try_acquire(1, ms(6500), Some(HOUR)).await.ids.is_empty(), "more are out");
+    assert!(java.try_acquire(1, secs(12), Some(HOUR)).await.ids.is_empty(), "more are out");
     assert!(!mine.is_lost());
     assert!(java.try_release_one(&mine.ids()[0].to_string()).await);
-    timeout(secs(5), mine.lost()).await.expect("the watchdog finds out");
+    timeout(secs(15), mine.lost()).await.expect("the watchdog finds out");
     drop(mine);
     both_see(&java, &rust, 1, 0).await;
     assert!(rust.delete().await.expect("the server answers"));
@@ -258,9 +258,9 @@ pub(super) async fn what_the_dead_had_comes_back(pair: Pair) {
     doomed.kill();
     dead.kill();
     // Java waits for what a lease ends, Rust for the next.
-    let first = java.try_acquire(1, secs(15), Some(HOUR)).await.ids;
+    let first = java.try_acquire(1, secs(30), Some(HOUR)).await.ids;
     assert_eq!(first.len(), 1);
-    let second = rust.acquire(1).lease(HOUR).wait(secs(15)).await.expect("it ends");
+    let second = rust.acquire(1).lease(HOUR).wait(secs(30)).await.expect("it ends");
     both_see(&java, &rust, 0, 3).await;
     rust.release(&ours(&forever)).await.expect("it is out");
     second.unlock().await.expect("it was held");

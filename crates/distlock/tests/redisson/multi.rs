@@ -86,7 +86,7 @@ pub(super) async fn each_gets_in_when_the_other_leaves(pair: Pair) {
         pair.waiting(&names[1], 1).await;
         assert!(!waiter.is_done(), "two are inside");
         both.unlock().await.expect("they were held");
-        waiter.within(secs(5)).await;
+        waiter.within(secs(20)).await;
 
         for name in &names {
             pair.waiting(name, 0).await;
@@ -99,13 +99,13 @@ pub(super) async fn each_gets_in_when_the_other_leaves(pair: Pair) {
         distlock_testkit::suites::eventually("Rust waits", listens).await;
         assert!(!waiter.is_finished(), "two are inside");
         java.unlock(JAVA, &javas).await;
-        let both = timeout(secs(5), waiter).await.expect("it is called");
+        let both = timeout(secs(8), waiter).await.expect("it is called");
         let both = both.expect("no panic").expect("they get free");
         both.unlock().await.expect("they were held");
     }
 }
 
-/// Watchdogs keep every member for longer than their timeout, which is 3 s on both sides.
+/// Watchdogs keep every member for longer than their timeout, which is 9 s on both sides.
 pub(super) async fn whoever_renews_keeps_the_other_out(pair: Pair) {
     let (java, other) = (pair.java("a"), pair.java("b"));
     let locks = pair.rust().await;
@@ -113,8 +113,8 @@ pub(super) async fn whoever_renews_keeps_the_other_out(pair: Pair) {
     let rusts = [pair.name("e"), pair.name("f")];
     java.lock(JAVA, &javas.join(",")).await;
     let both = locks.multi(&rusts).lock().await.expect("they are free");
-    let late = other.try_lock(Kind::Plain, &rusts[1], ms(6500), None);
-    let got = locks.mutex(&javas[0]).try_lock().wait(ms(6500)).await;
+    let late = other.try_lock(Kind::Plain, &rusts[1], secs(12), None);
+    let got = locks.mutex(&javas[0]).try_lock().wait(secs(12)).await;
     assert!(got.expect("the server answers").is_none(), "two are inside");
     assert!(late.await.is_none(), "two are inside");
     for name in javas.iter().chain(&rusts) {
@@ -130,13 +130,13 @@ pub(super) async fn a_lease_that_ends_lets_the_other_in(pair: Pair) {
     let (java, (names, javas)) = (pair.java("a"), names(&pair));
     let multi = pair.rust().await.multi(&names);
     java.lock_for(JAVA, &javas, ms(700)).await;
-    let both = multi.lock().wait(secs(10)).lease(HOUR).await.expect("it ends");
+    let both = multi.lock().wait(secs(20)).lease(HOUR).await.expect("it ends");
     let late = java.unlock(JAVA, &javas).result().await.expect_err("they are Rust's");
     assert_eq!(late.class, "IllegalMonitorStateException");
     both.unlock().await.expect("they were held");
 
     let both = multi.lock().lease(ms(700)).await.expect("they are free");
-    java.lock_for(JAVA, &javas, HOUR).within(secs(10)).await;
+    java.lock_for(JAVA, &javas, HOUR).within(secs(20)).await;
     assert!(both.is_lost(), "two are inside");
     assert_eq!(both.unlock().await.expect_err("they are Java's").kind(), ErrorKind::Lost);
     assert!(java.is_held(JAVA, &javas).await);
@@ -148,7 +148,7 @@ pub(super) async fn java_forces_one_member_out(pair: Pair) {
     let (java, (names, _)) = (pair.java("a"), names(&pair));
     let both = pair.rust().await.multi(&names).lock().await.expect("they are free");
     assert!(java.force_unlock(Kind::Plain, &names[1]).await);
-    timeout(secs(5), both.lost()).await.expect("the watchdog finds out");
+    timeout(secs(15), both.lost()).await.expect("the watchdog finds out");
     assert_eq!(both.unlock().await.expect_err("one is gone").kind(), ErrorKind::Lost);
     gone(&pair, &names[0]).await;
 }
@@ -160,6 +160,6 @@ pub(super) async fn a_jvm_that_is_killed_is_followed_by_rust(pair: Pair) {
     let multi = pair.rust().await.multi(&names);
     assert!(multi.try_lock().await.expect("the server answers").is_none());
     doomed.kill();
-    let both = multi.lock().wait(secs(10)).await.expect("the leases end");
+    let both = multi.lock().wait(secs(30)).await.expect("the leases end");
     both.unlock().await.expect("they were held");
 }

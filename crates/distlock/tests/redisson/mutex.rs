@@ -15,7 +15,7 @@ pub(super) async fn a_jvm_that_is_killed_is_followed_by_rust(pair: Pair) {
     // One that waits dies with it and must not be in the way.
     let waiter = doomed.thread("b").lock(JAVA, &name);
     pair.waiting(&name, 1).await;
-    let next = tokio::spawn(lock.lock().wait(secs(10)).into_future());
+    let next = tokio::spawn(lock.lock().wait(secs(30)).into_future());
     pair.waiting(&name, 2).await;
     doomed.kill();
     assert_eq!(waiter.result().await.expect_err("it is dead").class, "Gone");
@@ -31,7 +31,7 @@ pub(super) async fn a_process_that_is_killed_is_followed_by_java(pair: Pair) {
     let (java, name) = (pair.java("a"), pair.name("k"));
     let mut doomed = worker("worker").start().await;
     doomed.wait_for("ready").await;
-    let connected = doomed.ask(&format!("connect {} 3000", pair.url())).await;
+    let connected = doomed.ask(&format!("connect {} 9000", pair.url())).await;
     assert_eq!(connected, "connected");
     let held = doomed.ask(&format!("lock {name}")).await;
     let owner = held.strip_prefix("locked ").expect("it is free").to_owned();
@@ -41,7 +41,7 @@ pub(super) async fn a_process_that_is_killed_is_followed_by_java(pair: Pair) {
     let left = pair.hgetall(&name).await;
     assert!(left.contains_key(&owner), "{left:?}");
     assert!(!next.is_done(), "it got in before the lease was over");
-    next.within(secs(10)).await;
+    next.within(secs(30)).await;
     java.unlock(JAVA, &name).await;
 }
 
@@ -60,12 +60,12 @@ pub(super) async fn names_with_braces_mean_the_same(pair: Pair) {
         let next = java.lock_for(JAVA, &name, HOUR);
         pair.listening(&channel, 1).await;
         guard.unlock().await.expect("it was held");
-        next.within(secs(5)).await;
+        next.within(secs(20)).await;
         calm(&pair, &channel).await;
         let next = tokio::spawn(lock.lock().into_future());
         pair.listening(&channel, 1).await;
         java.unlock(JAVA, &name).await;
-        let guard = timeout(secs(5), next).await.expect("it is called");
+        let guard = timeout(secs(8), next).await.expect("it is called");
         guard.expect("no panic").expect("it gets free").unlock().await.expect("it was held");
     }
 }

@@ -162,9 +162,9 @@ pub(super) async fn a_writer_that_leaves_calls_the_readers(pair: Pair) {
             None => drop(writer.unlock(Kind::Write, &name).await),
         }
         for entry in javas_in {
-            entry.within(secs(5)).await;
+            entry.within(secs(20)).await;
         }
-        let guards = timeout(secs(5), rusts.join_all()).await.expect("all are called");
+        let guards = timeout(secs(8), rusts.join_all()).await.expect("all are called");
         for guard in guards {
             guard.expect("it gets free").unlock().await.expect("it was held");
         }
@@ -201,11 +201,11 @@ pub(super) async fn the_last_reader_that_leaves_calls_the_writer(pair: Pair) {
             reader.unlock(Kind::Read, &name).await;
         }
         if let Some(java) = java {
-            java.within(secs(5)).await;
+            java.within(secs(20)).await;
             writer.unlock(Kind::Write, &name).await;
         }
         if let Some(rust) = rust {
-            let guard = timeout(secs(5), rust).await.expect("it is called").expect("no panic");
+            let guard = timeout(secs(8), rust).await.expect("it is called").expect("no panic");
             guard.expect("it gets free").unlock().await.expect("it was held");
         }
     }
@@ -224,7 +224,7 @@ pub(super) async fn javas_readers_pass_a_rust_writer_that_waits(pair: Pair) {
     assert_eq!(rust_may(&lock).await, (false, false));
     assert!(!writer.is_finished(), "a writer went in beside a reader");
     second.unlock(Kind::Read, &name).await;
-    let guard = timeout(secs(5), writer).await.expect("it is called").expect("no panic");
+    let guard = timeout(secs(8), writer).await.expect("it is called").expect("no panic");
     let guard = guard.expect("it gets free");
     assert_eq!(java_may(&first, &name).await, (false, false));
     guard.unlock().await.expect("it was held");
@@ -317,14 +317,14 @@ pub(super) async fn a_rust_downgrade_calls_javas_readers(pair: Pair) {
     asleep(&reader).await;
     assert!(!entry.is_done(), "a reader went in beside a writer");
     let reading = writing.downgrade().await.expect("it was held");
-    entry.within(secs(5)).await;
+    entry.within(secs(20)).await;
     assert!(writer.try_lock(Kind::Write, &name, ms(0), None).await.is_none());
     let mut next = writer.lock_for(Kind::Write, &name, HOUR);
     asleep(&writer).await;
     reader.unlock(Kind::Read, &name).await;
     assert!(!next.is_done(), "a writer went in beside a reader");
     reading.unlock().await.expect("it was held");
-    next.within(secs(5)).await;
+    next.within(secs(20)).await;
     writer.unlock(Kind::Write, &name).await;
     gone(&pair, &name).await;
 }
@@ -339,7 +339,7 @@ pub(super) async fn a_java_downgrade_is_found_out(pair: Pair) {
     pair.listening(&channel(&name), 1).await;
     assert!(!entry.is_finished(), "a reader went in beside a writer");
     java.unlock(Kind::Write, &name).await;
-    let guard = timeout(secs(5), entry).await.expect("it looks again").expect("no panic");
+    let guard = timeout(secs(15), entry).await.expect("it looks again").expect("no panic");
     let guard = guard.expect("it gets free");
     assert!(lock.try_write().await.expect("the server answers").is_none());
     java.unlock(Kind::Read, &name).await;

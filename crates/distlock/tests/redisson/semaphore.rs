@@ -78,12 +78,12 @@ pub(super) async fn each_is_called_by_the_other(pair: Pair) {
     let entry = waiter.acquire(2);
     asleep(&thread).await;
     assert!(rust.init(2).await.expect("the server answers"));
-    entry.within(secs(5)).await;
+    entry.within(secs(20)).await;
     calm(&pair, &channel(&name)).await;
     let entry = tokio::spawn(rust.acquire(2).into_future());
     pair.listening(&channel(&name), 1).await;
     waiter.release(2).await;
-    let mut ours = timeout(secs(5), entry).await.expect("it is called").expect("no panic");
+    let mut ours = timeout(secs(8), entry).await.expect("it is called").expect("no panic");
     for how in 0..4 {
         // Ours gives back, and Java comes in.
         let mut entry = waiter.acquire(2);
@@ -93,7 +93,7 @@ pub(super) async fn each_is_called_by_the_other(pair: Pair) {
             0 => ours.expect("there are two").unlock().await.expect("they were held"),
             _ => drop(ours),
         }
-        entry.within(secs(5)).await;
+        entry.within(secs(20)).await;
         // Java gives back one after the other, and ours comes in.
         calm(&pair, &channel(&name)).await;
         let entry = tokio::spawn(rust.acquire(2).into_future());
@@ -102,18 +102,18 @@ pub(super) async fn each_is_called_by_the_other(pair: Pair) {
         assert_eq!(java.available().await, 1);
         assert!(!entry.is_finished(), "more are out than there are");
         waiter.release(1).await;
-        ours = timeout(secs(5), entry).await.expect("it is called").expect("no panic");
+        ours = timeout(secs(8), entry).await.expect("it is called").expect("no panic");
     }
 
     let entry = waiter.acquire(1);
     asleep(&thread).await;
     assert_eq!(rust.add(1).await.expect("the server answers"), 1);
-    entry.within(secs(5)).await;
+    entry.within(secs(20)).await;
     calm(&pair, &channel(&name)).await;
     let entry = tokio::spawn(rust.acquire(1).into_future());
     pair.listening(&channel(&name), 1).await;
     java.add(1).await;
-    let more = timeout(secs(5), entry).await.expect("it is called").expect("no panic");
+    let more = timeout(secs(8), entry).await.expect("it is called").expect("no panic");
     drop((ours, more));
     java.release(1).await;
     let all = || async { rust.available().await.expect("the server answers") == 4 };
@@ -198,7 +198,7 @@ pub(super) async fn what_the_dead_had_stays_out(pair: Pair) {
     let entry = java.acquire(3);
     asleep(&pair.java("a")).await;
     assert!(rust.force_unlock().await.expect("the server answers"));
-    entry.within(secs(5)).await;
+    entry.within(secs(20)).await;
     java.release(3).await;
     both_see(&java, &rust, 3).await;
     assert!(rust.delete().await.expect("the server answers"));

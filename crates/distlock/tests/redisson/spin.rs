@@ -11,12 +11,12 @@ pub(super) async fn a_mutex_finds_out_that_it_is_free(pair: Pair) {
     let waiter = tokio::spawn(locks.mutex(&name).lock().lease(HOUR).into_future());
     pair.waiting(&name, 1).await;
     java.unlock(JAVA, &name).await;
-    let guard = timeout(secs(5), waiter).await.expect("it looks");
+    let guard = timeout(secs(8), waiter).await.expect("it looks");
     let guard = guard.expect("no panic").expect("it gets free");
     let mut next = java.lock_for(JAVA, &name, HOUR);
     assert!(java_waits(&pair).await && !next.is_done(), "two are inside");
     guard.unlock().await.expect("it was held");
-    next.within(secs(5)).await;
+    next.within(secs(20)).await;
     java.unlock(JAVA, &name).await;
 }
 
@@ -27,7 +27,7 @@ pub(super) async fn a_plain_lock_of_javas_is_called(pair: Pair) {
     let waiter = java.lock_for(Kind::Plain, &name, HOUR);
     pair.waiting(&name, 1).await;
     guard.unlock().await.expect("it was held");
-    waiter.within(secs(5)).await;
+    waiter.within(secs(20)).await;
     java.unlock(Kind::Plain, &name).await;
 }
 

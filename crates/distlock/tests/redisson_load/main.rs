@@ -8,6 +8,7 @@ mod wake_up;
 mod wake_up_shared;
 
 use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use distlock_testkit::Pair;
@@ -109,11 +110,17 @@ with_redisson_on_a_cluster! {
 
 /// Runs a test while no other one runs.
 async fn alone<F: Future<Output = ()>>(version: Version, site: Site, test: impl FnOnce(Pair) -> F) {
-    static ALONE: Mutex<()> = Mutex::const_new(());
-    // Before its turn: a JVM that the next test wants too is not stopped in between. With a watchdog that no load can starve.
+    // With what the test before used, while others wait for their turn: a JVM that the next one wants too is not stopped.
+    static ALONE: Mutex<Option<Pair>> = Mutex::const_new(None);
+    static WAITING: AtomicUsize = AtomicUsize::new(0);
+    WAITING.fetch_add(1, Ordering::SeqCst);
+    let mut before = ALONE.lock().await;
+    WAITING.fetch_sub(1, Ordering::SeqCst);
+    // In its turn: a JVM that starts is no company for a test that measures. With a watchdog that no load can starve.
     let pair = Pair::with_watchdog(version, site, Duration::from_secs(30)).await;
+    drop(before.take());
     let Some(pair) = pair else { return };
-    let _alone = ALONE.lock().await;
     test(pair.clone()).await;
     pair.assert_clean().await;
+    *before = (WAITING.load(Ordering::SeqCst) > 0).then_some(pair);
 }

@@ -9,9 +9,9 @@ use std::time::Duration;
 use distlock::{ReadGuard, Rw, WriteGuard};
 use distlock_testkit::cancel::{in_vain, sweep, sweep_time};
 use distlock_testkit::suites::{Site, eventually};
-use distlock_testkit::{Flavor, cancel};
+use distlock_testkit::{Flavor, Stopwatch, cancel};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -41,7 +41,7 @@ impl Scene {
 
     /// New readers come in: nobody waits to write. Sooner than a writer that is gone would be forgotten.
     async fn assert_nobody_waits_to_write(&self) {
-        let since = Instant::now();
+        let since = Stopwatch::start();
         let comes_in = || async { self.theirs().try_read().await.unwrap().is_some() };
         eventually("a new reader comes in", comes_in).await;
         assert!(since.elapsed() < ms(1800), "in after {:?}", since.elapsed());
@@ -49,12 +49,12 @@ impl Scene {
 
     /// Nobody holds it, so both halves must be had at once, by both processes, and nothing may be left.
     async fn assert_nothing_left(&self, what: &str) {
-        let since = Instant::now();
+        let since = Stopwatch::start();
         for rw in [self.theirs(), self.mine()] {
-            let next = rw.write().wait(Duration::from_secs(5)).lease(HOUR).await;
+            let next = rw.write().wait(Duration::from_secs(15)).lease(HOUR).await;
             let next = next.unwrap_or_else(|error| panic!("{what}: not free again: {error}"));
             next.unlock().await.unwrap_or_else(|error| panic!("{what}: {error}"));
-            let next = rw.read().wait(Duration::from_secs(5)).lease(HOUR).await;
+            let next = rw.read().wait(Duration::from_secs(15)).lease(HOUR).await;
             let next = next.unwrap_or_else(|error| panic!("{what}: not free again: {error}"));
             next.unlock().await.unwrap_or_else(|error| panic!("{what}: {error}"));
         }
@@ -208,7 +208,7 @@ async fn a_downgrade(scene: Scene) {
         (writing.downgrade(), tokio::spawn(served))
     };
     let check = async |served: JoinHandle<()>| {
-        timeout(Duration::from_secs(5), served).await.expect("both are served").unwrap();
+        timeout(Duration::from_secs(15), served).await.expect("both are served").unwrap();
     };
     sweep("downgrade with others waiting", scene.nothing_left(), prepare, check).await;
     sweep_time("downgrade with others waiting", scene.nothing_left(), prepare, check).await;

@@ -111,7 +111,7 @@ async fn a_password_is_never_said_or_logged() {
     user(&server).await;
     let proxy = Proxy::start(server.addr()).await;
     let url = format!("redis://lk:{IN_URL}@{}", proxy.addr());
-    let builder = Locks::builder().url(&url).watchdog(Duration::from_millis(300));
+    let builder = Locks::builder().url(&url).watchdog(Duration::from_secs(3));
     keeps_the_secret(&format!("{builder:#?}"));
     let locks = builder.connect().await.expect("the user may do everything");
     look_at_everything(&locks).await;

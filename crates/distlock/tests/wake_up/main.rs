@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 /// Holders have this much time to live, and waiters look by themselves each third of it.
 const LONG: Duration = Duration::from_secs(30);
 /// Long before a waiter would have looked by itself.
-const SOON: Duration = Duration::from_secs(6);
+const SOON: Duration = Duration::from_secs(8);
 
 /// Holders talk to the server, waiters through the proxy.
 struct Stage {

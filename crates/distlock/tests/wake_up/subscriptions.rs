@@ -146,8 +146,8 @@ async fn a_subscription_that_breaks_takes_no_other_with_it() {
 
 #[tokio::test]
 async fn a_lock_that_vanished_without_a_message_is_found_by_looking_now_and_then() {
-    // Waiters look each second at least with this watchdog; the key would live for thirty.
-    let stage = Stage::with_watchdog(Duration::from_secs(3)).await;
+    // Waiters look every two seconds at least with this watchdog; the key would live for thirty.
+    let stage = Stage::with_watchdog(Duration::from_secs(6)).await;
     let vanished = stage.holders.mutex("vanished").lock().lease(LONG).await.unwrap();
     let waiting = stage.wait_for("vanished");
     stage.asleep("vanished").await;

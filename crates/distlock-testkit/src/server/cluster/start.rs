@@ -25,12 +25,13 @@ pub struct ClusterBuilder {
     password: Option<String>,
     tls: Option<(Arc<Scratch>, Certificates)>,
     args: Vec<String>,
+    patient: bool,
 }
 
 impl ClusterBuilder {
     pub(super) fn new(flavor: Flavor) -> ClusterBuilder {
         let (password, tls, args) = (None, None, Vec::new());
-        ClusterBuilder { flavor, primaries: 3, replicas: 0, password, tls, args }
+        ClusterBuilder { flavor, primaries: 3, replicas: 0, password, tls, args, patient: false }
     }
 
     /// So many primaries; three unless said.
@@ -60,6 +61,14 @@ impl ClusterBuilder {
         let dir = Arc::new(Scratch::new());
         let certificates = Certificates::generate(dir.path(), Tls::Server);
         self.tls = Some((dir, certificates));
+        self
+    }
+
+    /// A server that does not answer for seconds is not taken for dead: a machine that does other things is no reason to fail
+    /// over, or to serve nobody.
+    #[must_use]
+    pub fn patient(mut self) -> Self {
+        self.patient = true;
         self
     }
 
@@ -96,6 +105,12 @@ impl ClusterBuilder {
         cluster.share_slots(self.primaries);
         cluster.attach_replicas(self.primaries);
         cluster.settled();
+        if self.patient {
+            // Only now: servers get to know each other in a part of this time.
+            for node in cluster.nodes() {
+                node.run(&["CONFIG", "SET", "cluster-node-timeout", "60000"]);
+            }
+        }
         cluster
     }
 

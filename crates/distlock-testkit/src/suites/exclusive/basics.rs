@@ -9,8 +9,8 @@ macro_rules! exclusive_promises {
         use distlock::{ErrorKind, State};
         use tokio::time::{Instant, timeout};
 
-        use crate::suites::times::{HOUR, ms, secs};
-        use crate::suites::{Ground, Recorder, eventually};
+        use crate::suites::times::{HOUR, STEADY, ms, secs};
+        use crate::suites::{Ground, Recorder};
 
         /// The longest pause of those who poll.
         const PAUSE: Duration = ms(128);
@@ -169,14 +169,13 @@ macro_rules! exclusive_promises {
         /// Without a lease the watchdog keeps the lock for as long as the guard lives.
         pub async fn the_watchdog_keeps_a_lock_without_a_lease(ground: Ground) {
             let seen = Recorder::new();
-            // Not shorter: on a machine that does other things even a watchdog is late.
-            let builder = ground.builder().watchdog(secs(3)).observer(seen.clone());
+            let builder = ground.builder().watchdog(STEADY).observer(seen.clone());
             let locks = builder.connect().await.expect("the store can be opened");
             let elsewhere = ground.open().await;
             let name = ground.name("k");
             let guard = locks.$kind(&name).lock().await.expect("it is free");
-            let renewed = || async { seen.count(&name, "renewed") >= 4 };
-            eventually("it is renewed for longer than a timeout", renewed).await;
+            // For longer than a timeout.
+            seen.renewed(&name, 4).await;
             assert!(!guard.is_lost());
             assert!(elsewhere.$kind(&name).try_lock().await.expect("the store answers").is_none());
             guard.unlock().await.expect("it was held");

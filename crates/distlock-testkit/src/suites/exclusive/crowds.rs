@@ -90,7 +90,7 @@ macro_rules! exclusive_crowds {
             let held =
                 async || elsewhere.$kind(&name).lock().lease(HOUR).await.expect("it is free");
             let nothing_left = async |what: &str| {
-                let next = elsewhere.$kind(&name).lock().wait(secs(5)).lease(HOUR).await;
+                let next = elsewhere.$kind(&name).lock().wait(secs(15)).lease(HOUR).await;
                 let next = next.unwrap_or_else(|e| panic!("{what}: not free: {e}"));
                 next.unlock().await.unwrap_or_else(|e| panic!("{what}: {e}"));
             };

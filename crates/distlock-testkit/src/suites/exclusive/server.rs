@@ -14,7 +14,7 @@ macro_rules! exclusive_server {
             let locks = Locks::connect(&server.url()).await.expect("the server answers");
             let guard = locks.$kind("held").lock().await.expect("it is free");
             server.kill();
-            let (lock, limit) = (locks.$kind("k"), Duration::from_secs(8));
+            let (lock, limit) = (locks.$kind("k"), Duration::from_secs(15));
             let (once, short, long, asked, forced) = tokio::join!(
                 timeout(limit, lock.try_lock().into_future()),
                 timeout(limit, lock.lock().wait(Duration::from_millis(500)).into_future()),

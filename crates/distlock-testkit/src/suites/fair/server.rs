@@ -164,7 +164,7 @@ pub async fn nobody_polls_while_the_first_in_line_is_silent(server: Server) {
     // A few re-check every second or two, the others every five at most.
     let most = 20 * (3 + took.as_secs());
     assert!(asked <= most, "{asked} questions in {took:?}");
-    assert!(took > Duration::from_secs(4) && took < Duration::from_secs(10), "in after {took:?}");
+    assert!(took > Duration::from_secs(4) && took < Duration::from_secs(14), "in after {took:?}");
     first.unlock().await.expect("it was held");
     for waiter in line {
         waiter.enters().await.unlock().await.expect("it was held");

@@ -31,7 +31,7 @@ pub async fn tokens_only_rise(ground: Ground) {
         higher(guard.token());
         assert!(lock.try_lock().await.expect("the store answers").is_none());
         lock.force_unlock().await.expect("the store answers");
-        let short = lock.try_lock().lease(Duration::from_millis(50)).await;
+        let short = lock.try_lock().lease(Duration::from_secs(1)).await;
         let short = short.expect("the store answers").expect("it is free");
         higher(short.token());
         short.lost().await;

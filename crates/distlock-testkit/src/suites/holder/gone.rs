@@ -44,7 +44,8 @@ pub async fn what_others_leave_is_shown_to_nobody(ground: Ground) {
     let (says, silent) = (open(&ground, "billing").await, ground.open().await);
     for way in WAYS.into_iter().filter(|way| way.has_ttl()) {
         let name = ground.name(&format!("{way:?}"));
-        let held = way.take(&says, &name, Some(secs(2)), Some("forced")).await;
+        // Long enough to be forced out in, on a machine that stands still for seconds.
+        let held = way.take(&says, &name, Some(secs(8)), Some("forced")).await;
         assert!(way.force(&silent, &name).await, "{way:?}");
         let next = way.take(&silent, &name, Some(HOUR), None).await;
         assert_eq!(way.says(&says, &name).await, None, "{way:?}");

@@ -22,7 +22,7 @@ pub async fn a_lost_message_hangs_nobody(server: Server) {
     tokio::time::sleep(ms(100)).await;
     server.cli(&["DEL", "quiet"]).await;
     for waiter in waiters {
-        let ended = timeout(secs(5), waiter).await.expect("it looks by itself");
+        let ended = timeout(secs(20), waiter).await.expect("it looks by itself");
         ended.expect("no panic").expect("it is open");
     }
     assert_clean(&server, "quiet").await;

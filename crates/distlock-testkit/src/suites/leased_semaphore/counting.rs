@@ -60,7 +60,7 @@ pub async fn what_has_expired_is_counted_as_left(ground: Ground) {
     assert_eq!(counts(&semaphore).await, (0, 0));
     semaphore.init(8).await.expect("the store answers");
     let long = semaphore.acquire(2).lease(HOUR).await.expect("left");
-    let brief = semaphore.acquire(3).lease(ms(300)).await.expect("left");
+    let brief = semaphore.acquire(3).lease(secs(3)).await.expect("left");
     assert_eq!(counts(&semaphore).await, (3, 5));
     eventually("three have expired", || async { counts(&semaphore).await == (6, 2) }).await;
     assert!(brief.is_lost());

@@ -9,6 +9,7 @@ use super::{HOUR, counts, done, ms, secs};
 use crate::proxy::{Match, Proxy};
 use crate::suites::eventually;
 use crate::suites::server::{open, step};
+use crate::suites::times::STEADY;
 use crate::{Server, assert_clean, worker};
 
 crate::suites::permits::kept_by! {
@@ -28,20 +29,20 @@ pub async fn the_permits_of_a_killed_process_come_back(server: Server) {
     semaphore.init(3).await.expect("the server answers");
     let mut holder = worker("worker").start().await;
     holder.wait_for("ready").await;
-    holder.send(&format!("connect {} 1000", server.url()));
+    holder.send(&format!("connect {} {}", server.url(), STEADY.as_millis()));
     holder.send("leases dead 2");
     let line = holder.wait_for("taken ").await;
     let ids: Vec<PermitId> = line.split(' ').skip(1).map(|id| id.parse().expect("an id")).collect();
     assert_eq!(ids.len(), 2);
     // Renewed while it lives.
-    tokio::time::sleep(ms(1500)).await;
+    tokio::time::sleep(STEADY * 7 / 6).await;
     assert_eq!(counts(&semaphore).await, (1, 2));
     let waiter = tokio::spawn(semaphore.acquire(3).into_future());
     tokio::time::sleep(ms(50)).await;
     let since = Instant::now();
     holder.kill();
-    let all = timeout(secs(10), waiter).await.expect("they come back").expect("no panic");
-    assert!(since.elapsed() < secs(3), "after {:?}", since.elapsed());
+    let all = timeout(secs(30), waiter).await.expect("they come back").expect("no panic");
+    assert!(since.elapsed() < STEADY + secs(4), "after {:?}", since.elapsed());
     assert_eq!(semaphore.release(&ids).await.expect_err("expired").kind(), ErrorKind::NotHeld);
     all.expect("they come back").release().await.expect("they were held");
     done(&semaphore).await;
@@ -117,15 +118,25 @@ pub async fn an_answer_that_is_late_gives_nothing_away(server: Server) {
     let (mine, theirs) = (locks.leased_semaphore("late"), beside.leased_semaphore("late"));
     theirs.init(1).await.expect("the server answers");
     mine.acquire(1).await.expect("left").release().await.expect("held");
-    proxy.latency(ms(400));
-    // Clearing up gets lost, and is sent again when the permit has been acquired anew.
-    let clearing_up = proxy.drop_requests_to(step("late").and(Match::token("hold")), 1);
-    let caller = tokio::spawn(mine.acquire(1).lease(ms(300)).into_future());
-    tokio::time::sleep(ms(200)).await;
-    proxy.latency(ms(0));
-    let guard = timeout(secs(10), caller).await.expect("it gets in").expect("no panic");
-    let guard = guard.expect("one is left");
-    guard.extend(HOUR).await.expect("it is held");
+    // An answer may take no longer, or it counts as lost; so a lease that ends before is short, and a machine that stands still
+    // may miss its end. Then it was no trial.
+    let (mut trials, mut trial) = (0..5, None);
+    while trial.is_none() && trials.next().is_some() {
+        proxy.heal().await;
+        proxy.latency(ms(700));
+        // Clearing up gets lost, and is sent again when the permit has been acquired anew.
+        let clearing_up = proxy.drop_requests_to(step("late").and(Match::token("hold")), 1);
+        let caller = tokio::spawn(mine.acquire(1).lease(ms(600)).into_future());
+        tokio::time::sleep(ms(200)).await;
+        proxy.latency(ms(0));
+        let guard = timeout(secs(20), caller).await.expect("it gets in").expect("no panic");
+        let guard = guard.expect("one is left");
+        match guard.extend(HOUR).await {
+            Ok(()) => trial = Some((guard, clearing_up)),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Lost),
+        }
+    }
+    let (guard, clearing_up) = trial.expect("one of five is in time");
     let end = Instant::now() + secs(3);
     while Instant::now() < end {
         tokio::time::sleep(ms(20)).await;

@@ -72,10 +72,10 @@ pub async fn leases_that_end_let_in_one_after_the_other(ground: Ground) {
     let name = ground.name("s");
     let (mine, theirs) = (here.leased_semaphore(&name), elsewhere.leased_semaphore(&name));
     mine.init(3).await.expect("the store answers");
+    let since = Instant::now();
     for lease in [250, 500, 750] {
         theirs.acquire(1).lease(ms(lease)).await.expect("left").leak();
     }
-    let since = Instant::now();
     let mut waiters = JoinSet::new();
     for _ in 0..3 {
         waiters.spawn(mine.acquire(1).into_future());

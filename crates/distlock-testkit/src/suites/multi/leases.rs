@@ -8,6 +8,7 @@ use tokio::time::{Instant, timeout};
 
 use super::{Field, HOUR, ms, secs};
 use crate::suites::eventually;
+use crate::suites::times::STEADY;
 
 /// A lease is every member's: at its end the guard is lost, before anybody else gets in, and all are free.
 pub async fn a_lease_ends_for_all(field: Field) {
@@ -32,11 +33,11 @@ pub async fn a_lease_ends_for_all(field: Field) {
 
 /// Redisson: testRenewExpiration (FasterMultiLock): without a lease the watchdog keeps every member.
 pub async fn the_watchdog_keeps_all(field: Field) {
-    let (here, elsewhere) = (field.process_with_watchdog(secs(3)).await, field.process().await);
+    let (here, elsewhere) = (field.process_with_watchdog(STEADY).await, field.process().await);
     let guard = here.all().lock().await.expect("all are free");
     let since = Instant::now();
-    // For longer than the watchdog's timeout, which is so long that a machine that does other things renews in it.
-    while since.elapsed() < ms(4500) {
+    // For longer than the watchdog's timeout.
+    while since.elapsed() < STEADY * 7 / 6 {
         assert_eq!(elsewhere.held().await, vec![true; field.size()], "after {:?}", since.elapsed());
         assert!(!guard.is_lost());
         tokio::time::sleep(ms(100)).await;

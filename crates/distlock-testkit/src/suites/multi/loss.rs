@@ -7,6 +7,7 @@ use tokio::time::timeout;
 
 use super::{Field, HOUR, secs};
 use crate::suites::eventually;
+use crate::suites::times::STEADY;
 
 /// Redisson: testForceUnlock. One member that is taken away here is the loss of all, at once; the others are still held, and
 /// released by the unlock, which says what was lost.
@@ -32,12 +33,12 @@ pub async fn force_on_one_member_loses_the_guard(field: Field) {
 
 /// Taken away from elsewhere it is noticed with the next renewal, and work under it stops.
 pub async fn force_from_elsewhere_stops_the_work(field: Field) {
-    let (here, elsewhere) = (field.process_with_watchdog(secs(3)).await, field.process().await);
+    let (here, elsewhere) = (field.process_with_watchdog(STEADY).await, field.process().await);
     let guard = here.all().lock().await.expect("all are free");
     let last = field.size() - 1;
     assert!(elsewhere.member(last).force_unlock().await.expect("the store answers"));
     let next = elsewhere.member(last).lock().lease(HOUR).await.expect("it is free");
-    let stopped = timeout(secs(3) + field.slack(), guard.while_held(pending::<()>())).await;
+    let stopped = timeout(STEADY / 2 + field.slack(), guard.while_held(pending::<()>())).await;
     let error = stopped.expect("it is noticed").expect_err("the work never ends");
     assert_eq!(error.kind(), ErrorKind::Lost);
     drop(guard);

@@ -5,6 +5,7 @@ use tokio::time::timeout;
 
 use super::{HOUR, ms, secs};
 use crate::suites::Ground;
+use crate::suites::times::STEADY;
 
 /// Closing ends waits, releases holds, and refuses what comes later.
 pub async fn closing_ends_waits_and_releases_holds(ground: Ground) {
@@ -16,7 +17,7 @@ pub async fn closing_ends_waits_and_releases_holds(ground: Ground) {
         [&mine, &theirs, &theirs].map(|name| tokio::spawn(here.mutex(name).lock().into_future()));
     tokio::time::sleep(ms(40)).await;
 
-    timeout(secs(5), here.close()).await.expect("closing is quick");
+    timeout(secs(10), here.close()).await.expect("closing is quick");
     assert!(!elsewhere.mutex(&mine).is_locked().await.expect("the store answers"), "released");
     assert!(guard.is_lost());
     timeout(secs(5), guard.lost()).await.expect("a guard that is still out learns of it");
@@ -38,7 +39,7 @@ pub async fn closing_ends_waits_and_releases_holds(ground: Ground) {
     assert!(elsewhere.mutex(&theirs).is_held_by(other.owner()).await.expect("the store answers"));
     let next = elsewhere.mutex(&mine).try_lock().await.expect("the store answers");
     assert!(next.is_some());
-    timeout(secs(5), here.close()).await.expect("closing twice is fine");
+    timeout(secs(10), here.close()).await.expect("closing twice is fine");
 }
 
 /// Closing waits for the releases that drops began.
@@ -57,11 +58,11 @@ pub async fn closing_waits_for_releases_under_way(ground: Ground) {
 
 /// Dropping the last handle takes a guard's lock away from nobody: the guard still works.
 pub async fn a_guard_outlives_its_locks(ground: Ground) {
-    let (here, elsewhere) = (ground.open_with_watchdog(ms(900)).await, ground.open().await);
+    let (here, elsewhere) = (ground.open_with_watchdog(STEADY).await, ground.open().await);
     let name = ground.name("k");
     let guard = here.mutex(&name).lock().await.expect("it is free");
     drop(here);
-    tokio::time::sleep(ms(1500)).await;
+    tokio::time::sleep(STEADY * 7 / 6).await;
     assert!(!guard.is_lost(), "still renewed");
     assert!(elsewhere.mutex(&name).is_held_by(guard.owner()).await.expect("the store answers"));
     guard.unlock().await.expect("it was held");

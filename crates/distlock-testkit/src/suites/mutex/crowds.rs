@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::{ms, secs};
+use crate::suites::times::STEADY;
 use crate::suites::{Ground, Section, everybody};
 
 mod meetings {
@@ -47,12 +48,10 @@ pub async fn every_way_in_and_out_excludes(ground: Ground) {
 
 /// Redisson: testConcurrencyTryLockUnLock: under any race of acquiring and releasing, what is held is renewed.
 pub async fn whoever_holds_is_renewed_under_any_race(ground: Ground) {
-    // Not shorter: on a machine that does other things even a watchdog is late.
-    let watchdog = secs(3);
     let section = Section::new();
     let mut tasks = JoinSet::new();
     let (here, elsewhere) =
-        (ground.open_with_watchdog(watchdog).await, ground.open_with_watchdog(watchdog).await);
+        (ground.open_with_watchdog(STEADY).await, ground.open_with_watchdog(STEADY).await);
     for task in 0..8 {
         let locks = if task % 4 == 0 { elsewhere.clone() } else { here.clone() };
         let (name, section) = (ground.name("k"), Arc::clone(&section));
@@ -63,7 +62,7 @@ pub async fn whoever_holds_is_renewed_under_any_race(ground: Ground) {
                 section.enter();
                 if task % 4 == 1 && round == rounds / 2 {
                     // Longer than the watchdog's timeout: lost unless it is renewed.
-                    tokio::time::sleep(watchdog * 3 / 2).await;
+                    tokio::time::sleep(STEADY * 7 / 6).await;
                 }
                 section.leave();
                 assert!(!guard.is_lost(), "lost in round {round} of task {task}");

@@ -7,6 +7,7 @@ use tokio::task::JoinSet;
 
 use super::{HOUR, ms, secs};
 use crate::cancel::poll_once;
+use crate::suites::times::STEADY;
 use crate::suites::{Ground, Recorder, Section, eventually};
 
 /// Those who wait in one process are served in the order in which they came.
@@ -78,17 +79,17 @@ pub async fn an_heir_has_its_own_lease(ground: Ground) {
 /// An heir without a lease is kept by the watchdog, although its predecessor had a lease.
 pub async fn an_heir_without_a_lease_is_renewed(ground: Ground) {
     let seen = Recorder::new();
-    let builder = ground.builder().watchdog(secs(3)).observer(seen.clone());
+    let builder = ground.builder().watchdog(STEADY).observer(seen.clone());
     let here = builder.connect().await.expect("the store can be opened");
     let name = ground.name("k");
     let mutex = here.mutex(&name);
-    let guard = mutex.lock().lease(secs(3)).await.expect("it is free");
+    let guard = mutex.lock().lease(STEADY).await.expect("it is free");
     let mut waiter = mutex.lock().into_future();
     poll_once(&mut waiter).await;
     guard.unlock().await.expect("it was held");
     let heir = waiter.await.expect("it gets free");
-    let renewed = || async { seen.count(&name, "renewed") >= 4 };
-    eventually("it is renewed for longer than a timeout", renewed).await;
+    // For longer than a timeout.
+    seen.renewed(&name, 4).await;
     assert!(!heir.is_lost());
     assert!(mutex.is_held_by(heir.owner()).await.expect("the store answers"));
     heir.unlock().await.expect("it was held");
@@ -132,7 +133,7 @@ pub async fn a_waiter_that_leaves_passes_the_lock_on(ground: Ground) {
         poll_once(&mut stayer).await;
         let leaving = tokio::spawn(async move { drop(leaver) });
         guard.unlock().await.expect("it was held");
-        let served = tokio::time::timeout(secs(5), stayer).await.expect("the next one is served");
+        let served = tokio::time::timeout(secs(10), stayer).await.expect("the next one is served");
         let served = served.expect("it gets free");
         section.visit().await;
         served.unlock().await.expect("it was held");

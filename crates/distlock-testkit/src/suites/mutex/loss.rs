@@ -9,17 +9,18 @@ use tokio::time::{Instant, timeout};
 
 use super::{HOUR, ms, secs};
 use crate::suites::Ground;
+use crate::suites::times::STEADY;
 
 /// The news can be waited for anywhere, without the guard.
 pub async fn the_news_of_a_loss_can_be_awaited_in_another_task(ground: Ground) {
     let locks = ground.open().await;
-    let since = Instant::now();
-    let guard = locks.mutex(ground.name("k")).lock().lease(ms(300)).await.expect("it is free");
+    let (since, lease) = (Instant::now(), secs(2));
+    let guard = locks.mutex(ground.name("k")).lock().lease(lease).await.expect("it is free");
     let watch = tokio::spawn(guard.lost());
     assert_eq!(guard.state(), State::Held);
-    timeout(ms(300) + ground.slack(), watch).await.expect("the lease ends").expect("no panic");
+    timeout(lease + ground.slack(), watch).await.expect("the lease ends").expect("no panic");
     // Before the store lets go: a margin for clocks and timers is taken off.
-    assert!(since.elapsed() >= ms(270), "lost after {:?}", since.elapsed());
+    assert!(since.elapsed() >= lease * 9 / 10, "lost after {:?}", since.elapsed());
     assert_eq!(guard.state(), State::Lost);
     assert!(guard.is_lost());
     guard.lost().await; // again and again
@@ -29,10 +30,11 @@ pub async fn the_news_of_a_loss_can_be_awaited_in_another_task(ground: Ground) {
 pub async fn a_release_is_no_loss(ground: Ground) {
     let locks = ground.open().await;
     let mutex = locks.mutex(ground.name("k"));
-    let guard = mutex.lock().lease(ms(150)).await.expect("it is free");
+    let lease = secs(3);
+    let guard = mutex.lock().lease(lease).await.expect("it is free");
     let watch = tokio::spawn(guard.lost());
     guard.unlock().await.expect("it was held");
-    let ended = timeout(ms(400), watch).await;
+    let ended = timeout(lease + ms(200), watch).await;
     assert!(ended.is_err(), "a released lock was called lost");
 }
 
@@ -105,14 +107,14 @@ pub async fn force_frees_the_lock_and_tells_a_holder_here(ground: Ground) {
 
 /// A holder elsewhere learns of it when it renews.
 pub async fn force_is_noticed_elsewhere_with_the_next_renewal(ground: Ground) {
-    let (here, elsewhere) = (ground.open_with_watchdog(secs(3)).await, ground.open().await);
+    let (here, elsewhere) = (ground.open_with_watchdog(STEADY).await, ground.open().await);
     let name = ground.name("k");
     let guard = here.mutex(&name).lock().await.expect("it is free");
     assert!(elsewhere.mutex(&name).force_unlock().await.expect("the store answers"));
     let since = Instant::now();
     let next = elsewhere.mutex(&name).lock().await.expect("it is free");
-    timeout(secs(1) + ground.slack(), guard.lost()).await.expect("it is noticed");
-    assert!(since.elapsed() < secs(2) + ground.slack());
+    timeout(STEADY / 3 + ground.slack(), guard.lost()).await.expect("it is noticed");
+    assert!(since.elapsed() < STEADY / 2 + ground.slack());
     assert_eq!(guard.unlock().await.expect_err("it was lost").kind(), ErrorKind::Lost);
     assert!(elsewhere.mutex(&name).is_held_by(next.owner()).await.expect("the store answers"));
     next.unlock().await.expect("it was held");

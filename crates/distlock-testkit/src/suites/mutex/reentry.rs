@@ -5,6 +5,7 @@ use std::time::Duration;
 use distlock::{Locks, Owner};
 
 use super::{HOUR, ms, secs};
+use crate::suites::times::STEADY;
 use crate::suites::{Ground, Recorder, eventually};
 
 /// Redisson: testReentrancy.
@@ -99,11 +100,11 @@ pub async fn a_longer_inner_lease_outlives_the_outer_guard(ground: Ground) {
     let mutex = locks.mutex(ground.name("k"));
     for outer_first in [true, false] {
         let me = locks.owner();
-        let outer = mutex.lock().owner(&me).lease(ms(400)).await.expect("it is free");
+        let outer = mutex.lock().owner(&me).lease(secs(3)).await.expect("it is free");
         let inner = mutex.lock().owner(&me).lease(HOUR).await.expect("it is mine");
         let (first, second) = if outer_first { (outer, inner) } else { (inner, outer) };
         first.unlock().await.expect("it was held");
-        tokio::time::sleep(ms(600)).await;
+        tokio::time::sleep(secs(3) + ms(200)).await;
         assert!(!second.is_lost(), "outer first: {outer_first}");
         assert_eq!(mutex.hold_count(&me).await.expect("the store answers"), 1);
         second.unlock().await.expect("it was held");
@@ -113,19 +114,19 @@ pub async fn a_longer_inner_lease_outlives_the_outer_guard(ground: Ground) {
 /// The watchdog works for as long as one guard wants it, and not longer.
 pub async fn the_watchdog_stays_for_the_guards_that_want_it(ground: Ground) {
     let seen = Recorder::new();
-    let builder = ground.builder().watchdog(secs(3)).observer(seen.clone());
+    let builder = ground.builder().watchdog(STEADY).observer(seen.clone());
     let locks = builder.connect().await.expect("the store can be opened");
     let name = ground.name("k");
     let mutex = locks.mutex(&name);
     let me = locks.owner();
-    let leased = mutex.lock().owner(&me).lease(secs(3)).await.expect("it is free");
+    let leased = mutex.lock().owner(&me).lease(STEADY).await.expect("it is free");
     let watched = mutex.lock().owner(&me).await.expect("it is mine");
-    let renewed = || async { seen.count(&name, "renewed") >= 4 };
-    eventually("it is renewed for longer than a timeout", renewed).await;
+    // For longer than a timeout.
+    seen.renewed(&name, 4).await;
     assert!(!leased.is_lost() && !watched.is_lost(), "one of two guards wants the watchdog");
     watched.unlock().await.expect("it was held");
     let so_far = seen.count(&name, "renewed");
-    let lost = tokio::time::timeout(secs(3) + ground.slack(), leased.lost()).await;
+    let lost = tokio::time::timeout(STEADY + ground.slack(), leased.lost()).await;
     lost.expect("nobody renews it any more");
     // One may have been on its way.
     assert!(seen.count(&name, "renewed") <= so_far + 1);

@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::{HOUR, Nodes, Process, ms, secs};
+use crate::suites::times::STEADY;
 use crate::suites::{Section, eventually};
 
 /// A hold stands at every node that can be asked, under one owner, and nowhere after the release.
@@ -58,10 +59,10 @@ pub async fn a_waiter_gets_in_when_the_holder_lets_go(nodes: Nodes) {
         assert!(!waiter.is_finished(), "somebody came in beside the holder");
         let since = Instant::now();
         guard.unlock().await.expect("it was held");
-        let next = timeout(nodes.slack() + secs(5), waiter).await.expect("it is woken");
+        let next = timeout(nodes.slack() + secs(4), waiter).await.expect("it is woken");
         let next = next.expect("no panic").expect("it is free now");
         next.unlock().await.expect("it was held");
-        assert!(since.elapsed() < nodes.slack() + secs(5), "after {:?}", since.elapsed());
+        assert!(since.elapsed() < nodes.slack() + secs(4), "after {:?}", since.elapsed());
     }
 }
 
@@ -105,11 +106,11 @@ pub async fn a_lease_ends(nodes: Nodes) {
 
 /// Without a lease the watchdog keeps it everywhere.
 pub async fn the_watchdog_keeps_it(nodes: Nodes) {
-    let (here, elsewhere) = (nodes.process_with_watchdog(secs(3)).await, nodes.process().await);
+    let (here, elsewhere) = (nodes.process_with_watchdog(STEADY).await, nodes.process().await);
     let guard = here.lock.lock().await.expect("it is free");
     let since = Instant::now();
-    // For longer than the watchdog's timeout, which is so long that a machine that does other things renews in it.
-    while since.elapsed() < ms(4500) {
+    // For longer than the watchdog's timeout.
+    while since.elapsed() < STEADY * 7 / 6 {
         assert!(elsewhere.lock.is_locked().await.expect("the stores answer"));
         tokio::time::sleep(ms(100)).await;
     }
@@ -171,7 +172,7 @@ pub async fn a_minority_in_other_hands_does_not_matter(nodes: Nodes) {
         tokio::time::sleep(ms(50)).await;
         assert!(!waiter.is_finished(), "a minority was enough");
         taken.pop().expect("one of them").unlock().await.expect("it was held");
-        let guard = timeout(secs(5) + nodes.slack(), waiter).await.expect("it is woken");
+        let guard = timeout(secs(4) + nodes.slack(), waiter).await.expect("it is woken");
         guard.expect("no panic").expect("a majority is free").unlock().await.expect("held");
     }
     for other in taken {

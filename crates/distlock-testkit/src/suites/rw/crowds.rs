@@ -3,6 +3,7 @@
 use tokio::task::JoinSet;
 
 use super::{Room, ms, secs};
+use crate::suites::times::STEADY;
 use crate::suites::{Ground, everybody};
 
 /// Redisson: testConcurrency_SingleInstance.
@@ -121,17 +122,15 @@ pub async fn every_way_in_and_out_excludes(ground: Ground) {
 
 /// Redisson: testReadLockExpirationRenewal. R#1604: every reader is renewed, not only one.
 pub async fn fifty_readers_outlive_the_watchdogs_timeout(ground: Ground) {
-    // Long enough for a watchdog on a machine that does other things.
-    let watchdog = ms(1500);
     let (here, elsewhere) =
-        (ground.open_with_watchdog(watchdog).await, ground.open_with_watchdog(watchdog).await);
+        (ground.open_with_watchdog(STEADY).await, ground.open_with_watchdog(STEADY).await);
     let name = ground.name("k");
     let mut guards = Vec::new();
     for number in 0..50 {
         let locks = if number % 2 == 0 { &here } else { &elsewhere };
         guards.push(locks.rw(&name).read().await.expect("only readers are inside"));
     }
-    tokio::time::sleep(watchdog * 2).await;
+    tokio::time::sleep(STEADY * 7 / 6).await;
     let seen = here.rw(&name).inspect().await.expect("the store answers");
     assert_eq!(seen.holders.len(), 50, "all are still there");
     for guard in guards {

@@ -10,6 +10,7 @@ use tokio::time::{Instant, timeout};
 
 use super::{HOUR, may_read, may_write, ms, secs};
 use crate::cancel::poll_once;
+use crate::suites::times::STEADY;
 use crate::suites::{Ground, Recorder};
 
 /// A writer that reads on is a reader like any other.
@@ -84,23 +85,23 @@ pub async fn nobody_writes_in_between(ground: Ground) {
 /// R#4217: what the watchdog kept as a write it keeps as a read; a lease stays a lease.
 pub async fn a_read_is_kept_as_the_write_was(ground: Ground) {
     let seen = Recorder::new();
-    let builder = ground.builder().watchdog(ms(1200)).observer(seen.clone());
+    let builder = ground.builder().watchdog(STEADY).observer(seen.clone());
     let here = builder.connect().await.expect("the store can be opened");
     let elsewhere = ground.open().await;
     let (mine, theirs) = (here.rw(ground.name("k")), elsewhere.rw(ground.name("k")));
     let reading = mine.write().await.expect("it is free").downgrade().await.expect("it is held");
-    tokio::time::sleep(ms(2500)).await;
+    tokio::time::sleep(STEADY * 7 / 6).await;
     assert!(!reading.is_lost());
     assert!(!may_write(&theirs).await);
     reading.unlock().await.expect("it was held");
 
     let renewed = seen.count(mine.name(), "renewed");
-    let writing = mine.write().lease(ms(1000)).await.expect("it is free");
-    let since = Instant::now();
+    let (since, lease) = (Instant::now(), secs(3));
+    let writing = mine.write().lease(lease).await.expect("it is free");
     let reading = writing.downgrade().await.expect("it is held");
-    assert!(reading.remaining() <= ms(1000));
-    timeout(ms(1000) + ground.slack(), reading.lost()).await.expect("the lease ends");
-    assert!(since.elapsed() >= ms(900), "{:?}", since.elapsed());
+    assert!(reading.remaining() <= lease);
+    timeout(lease + ground.slack(), reading.lost()).await.expect("the lease ends");
+    assert!(since.elapsed() >= lease * 9 / 10, "{:?}", since.elapsed());
     assert_eq!(seen.count(mine.name(), "renewed"), renewed);
     let next = theirs.write().wait(secs(10)).await.expect("the lease ends");
     next.unlock().await.expect("it was held");

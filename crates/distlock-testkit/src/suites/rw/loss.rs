@@ -7,6 +7,7 @@ use tokio::time::timeout;
 
 use super::{HOUR, may_read, may_write, ms, secs};
 use crate::suites::Ground;
+use crate::suites::times::STEADY;
 
 /// Redisson: testForceUnlock, testMultiRead. Force frees the half that it is told to, and is told so.
 pub async fn force_of_the_wrong_half_does_nothing(ground: Ground) {
@@ -64,24 +65,24 @@ pub async fn force_tells_the_holders_here(ground: Ground) {
 
 /// A holder elsewhere learns of it when it renews.
 pub async fn force_is_noticed_elsewhere_with_the_next_renewal(ground: Ground) {
-    let (here, elsewhere) = (ground.open_with_watchdog(ms(900)).await, ground.open().await);
+    let (here, elsewhere) = (ground.open_with_watchdog(STEADY).await, ground.open().await);
     let (mine, theirs) = (here.rw(ground.name("k")), elsewhere.rw(ground.name("k")));
     let reading = mine.read().await.expect("it is free");
     assert!(theirs.force_unlock_read().await.expect("the store answers"));
-    timeout(ms(300) + ground.slack(), reading.lost()).await.expect("the renewal says no");
+    timeout(STEADY / 3 + ground.slack(), reading.lost()).await.expect("the renewal says no");
     let writing = mine.write().await.expect("it is free");
     assert!(theirs.force_unlock_write().await.expect("the store answers"));
-    timeout(ms(300) + ground.slack(), writing.lost()).await.expect("the renewal says no");
+    timeout(STEADY / 3 + ground.slack(), writing.lost()).await.expect("the renewal says no");
 }
 
 /// One reader that is gone is no reason for another to believe so, nor the other way round.
 pub async fn a_reader_that_was_thrown_out_does_not_live_on_through_others(ground: Ground) {
-    let (here, elsewhere) = (ground.open_with_watchdog(ms(900)).await, ground.open().await);
+    let (here, elsewhere) = (ground.open_with_watchdog(STEADY).await, ground.open().await);
     let (mine, theirs) = (here.rw(ground.name("k")), elsewhere.rw(ground.name("k")));
     let reading = mine.read().await.expect("it is free");
     assert!(theirs.force_unlock_read().await.expect("the store answers"));
     let next = theirs.read().lease(HOUR).await.expect("it is free");
-    timeout(ms(300) + ground.slack(), reading.lost()).await.expect("the renewal says no");
+    timeout(STEADY / 3 + ground.slack(), reading.lost()).await.expect("the renewal says no");
     assert_eq!(reading.unlock().await.expect_err("it was lost").kind(), ErrorKind::Lost);
     let seen = theirs.inspect().await.expect("the store answers");
     assert_eq!(seen.depth_of(next.owner()), 1);

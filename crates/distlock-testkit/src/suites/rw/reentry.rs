@@ -111,11 +111,11 @@ pub async fn a_level_less_never_shortens_the_rest(ground: Ground) {
     let (mine, theirs) = (here.rw(ground.name("k")), elsewhere.rw(ground.name("k")));
     for first in [true, false] {
         let me = here.owner();
-        let short = mine.read().owner(&me).lease(ms(1000)).await.expect("it is free");
+        let short = mine.read().owner(&me).lease(secs(3)).await.expect("it is free");
         let long = mine.read().owner(&me).lease(HOUR).await.expect("it is mine");
         let (gone, stays) = if first { (short, long) } else { (long, short) };
         gone.unlock().await.expect("it was held");
-        tokio::time::sleep(ms(1200)).await;
+        tokio::time::sleep(secs(3) + ms(200)).await;
         assert!(!stays.is_lost());
         assert!(!may_write(&theirs).await, "the store knows a shorter lease than the guard");
         stays.unlock().await.expect("it was held");

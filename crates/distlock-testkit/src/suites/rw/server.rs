@@ -10,13 +10,14 @@ use super::{HOUR, ms, secs};
 use crate::Server;
 use crate::cancel::poll_once;
 use crate::suites::eventually;
+use crate::suites::times::STEADY;
 
 async fn open(server: &Server) -> Locks {
     Locks::connect(&server.url()).await.expect("the server answers")
 }
 
 async fn open_with_watchdog(server: &Server) -> Locks {
-    let builder = Locks::builder().url(server.url()).watchdog(secs(1));
+    let builder = Locks::builder().url(server.url()).watchdog(STEADY);
     builder.connect().await.expect("the server answers")
 }
 
@@ -26,10 +27,10 @@ pub async fn a_read_that_the_server_forgot_is_lost_and_the_next_is_kept(server: 
     let rw = locks.rw("k");
     let reading = rw.read().await.expect("it is free");
     server.restart().await;
-    timeout(secs(10), reading.lost()).await.expect("nobody has it any more");
+    timeout(secs(20), reading.lost()).await.expect("nobody has it any more");
     assert_eq!(reading.unlock().await.expect_err("it is lost").kind(), ErrorKind::Lost);
-    let again = rw.read().wait(secs(10)).await.expect("the server is back");
-    tokio::time::sleep(secs(3)).await;
+    let again = rw.read().wait(secs(20)).await.expect("the server is back");
+    tokio::time::sleep(STEADY * 7 / 6).await;
     assert!(!again.is_lost());
     assert_eq!(rw.read_hold_count(again.owner()).await.expect("the server answers"), 1);
     again.unlock().await.expect("it was held");
@@ -42,10 +43,10 @@ pub async fn a_write_that_the_server_forgot_is_lost_and_the_next_is_kept(server:
     let rw = locks.rw("k");
     let writing = rw.write().await.expect("it is free");
     server.restart().await;
-    timeout(secs(10), writing.lost()).await.expect("nobody has it any more");
+    timeout(secs(20), writing.lost()).await.expect("nobody has it any more");
     assert_eq!(writing.unlock().await.expect_err("it is lost").kind(), ErrorKind::Lost);
-    let again = rw.write().wait(secs(10)).await.expect("the server is back");
-    tokio::time::sleep(secs(3)).await;
+    let again = rw.write().wait(secs(20)).await.expect("the server is back");
+    tokio::time::sleep(STEADY * 7 / 6).await;
     assert!(!again.is_lost());
     assert_eq!(rw.write_hold_count(again.owner()).await.expect("the server answers"), 1);
     again.unlock().await.expect("it was held");

@@ -99,7 +99,7 @@ pub async fn a_stream_of_readers_does_not_keep_a_waiting_writer_out(ground: Grou
         stream.flows().await;
         // One time beside the readers, one time elsewhere.
         let writer = if round % 2 == 0 { &here } else { &elsewhere };
-        let writing = writer.rw(&name).write().wait(secs(8)).await;
+        let writing = writer.rw(&name).write().wait(secs(20)).await;
         let writing = writing.unwrap_or_else(|error| panic!("kept out in round {round}: {error}"));
         writing.unlock().await.expect("it was held");
     }
@@ -151,11 +151,21 @@ pub async fn new_readers_stand_behind_a_writer_that_waits(ground: Ground) {
     eventually("new readers stand behind the writer", behind).await;
     let inner = mine.try_read().owner(&me).await.expect("the store answers");
     inner.expect("who reads may go deeper").unlock().await.expect("it was held");
-    // It stays so for longer than the writer is remembered without coming again.
-    for _ in 0..6 {
+    // It stays so for longer than the writer is remembered without coming again, which is two seconds: a writer that the
+    // machine kept from coming for half of that may be forgotten, and such a look does not count.
+    let (mut looks, mut good) = (0..30, 0);
+    while good < 6 && looks.next().is_some() {
+        let since = Instant::now();
         tokio::time::sleep(ms(550)).await;
-        assert!(behind().await, "the writer was forgotten");
+        let is_behind = behind().await;
+        let overran = since.elapsed() > ms(1550);
+        assert!(is_behind || overran, "the writer was forgotten");
+        match overran {
+            true => eventually("it is known again", behind).await,
+            false => good += 1,
+        }
     }
+    assert_eq!(good, 6, "the machine stands still all the time");
     outer.unlock().await.expect("it was held");
     let writing = timeout(secs(10), writer).await.expect("it gets free").expect("no panic");
     writing.expect("it gets free").unlock().await.expect("it was held");
@@ -168,7 +178,8 @@ pub async fn a_writer_that_gives_up_lets_the_readers_behind_it_in(ground: Ground
     let (mine, theirs) = (here.rw(ground.name("k")), elsewhere.rw(ground.name("k")));
     let inside = mine.read().lease(HOUR).await.expect("it is free");
     for drops in [false, true] {
-        let mut writer = theirs.try_write().wait(if drops { HOUR } else { ms(500) }).into_future();
+        let began = Instant::now();
+        let mut writer = theirs.try_write().wait(if drops { HOUR } else { secs(2) }).into_future();
         assert!(timeout(ms(200), &mut writer).await.is_err());
         let mut readers = JoinSet::new();
         for locks in [&here, &elsewhere] {
@@ -176,12 +187,14 @@ pub async fn a_writer_that_gives_up_lets_the_readers_behind_it_in(ground: Ground
             readers.spawn(async move { reader.await.expect("it gets free").unlock().await });
         }
         tokio::time::sleep(ms(100)).await;
-        assert!(readers.try_join_next().is_none(), "a reader went past the writer");
+        // One that the machine kept from coming again is forgotten.
+        let passed = readers.try_join_next().is_some();
+        assert!(!passed || began.elapsed() > ms(1500), "a reader went past the writer");
         match drops {
             true => drop(writer),
             false => assert!(writer.await.expect("the store answers").is_none()),
         }
-        let since = Instant::now();
+        let since = ground.stopwatch();
         while let Some(read) = timeout(secs(10), readers.join_next()).await.expect("they get in") {
             read.expect("no panic").expect("it was held");
         }

@@ -92,7 +92,7 @@ pub async fn the_first_to_acquire_can_say_how_many_there_are(ground: Ground) {
     assert!(more.try_acquire(2).await.expect("the store answers").is_none());
     let one = more.try_acquire(1).await.expect("the store answers").expect("one is left");
     drop((two, one));
-    let all = mine.acquire(3).wait(secs(5)).await.expect("all three come back");
+    let all = mine.acquire(3).wait(secs(15)).await.expect("all three come back");
     all.release().await.expect("they were held");
     done(&mine).await;
 }

@@ -38,7 +38,7 @@ pub async fn dropping_and_trying_again_succeeds(ground: Ground) {
 
 /// A guard that outlives everybody's patience still has its permits: they have no lease.
 pub async fn permits_stay_for_as_long_as_their_guard(ground: Ground) {
-    let (here, elsewhere) = (ground.open_with_watchdog(ms(300)).await, ground.open().await);
+    let (here, elsewhere) = (ground.open_with_watchdog(ms(900)).await, ground.open().await);
     let semaphore = here.semaphore(ground.name("s")).with_permits(1);
     let one = semaphore.acquire(1).await.expect("one is left");
     assert!(one.remaining() > HOUR);

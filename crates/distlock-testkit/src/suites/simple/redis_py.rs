@@ -7,6 +7,7 @@ use distlock::{ErrorKind, Locks};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
+use crate::suites::times::STEADY;
 use crate::{Server, assert_clean, redis_py};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -52,7 +53,7 @@ pub async fn each_gets_in_after_the_other(server: Server) {
     let lock = open(&server).await.simple("k");
     for _ in 0..3 {
         let guard = lock.lock().lease(HOUR).await.expect("it is free");
-        python.send("acquire k 60000 5000");
+        python.send("acquire k 60000 20000");
         tokio::time::sleep(ms(50)).await;
         guard.unlock().await.expect("it was held");
         assert_eq!(python.line().await.as_deref(), Some("ok"));
@@ -99,19 +100,17 @@ pub async fn neither_touches_what_the_other_holds(server: Server) {
 /// Our watchdog keeps Python out for longer than a lease; Python's extensions keep us out.
 pub async fn whoever_renews_keeps_it(server: Server) {
     let Some(mut python) = redis_py(&server.url()).await else { return };
-    // Not shorter: on a machine that does other things even a watchdog is late.
-    let lease = Duration::from_secs(3);
-    let locks = Locks::builder().url(server.url()).watchdog(lease).connect().await;
+    let locks = Locks::builder().url(server.url()).watchdog(STEADY).connect().await;
     let lock = locks.expect("the server answers").simple("k");
     let guard = lock.lock().await.expect("it is free");
-    assert_eq!(python.ask("acquire k 60000 4500").await, "busy");
+    assert_eq!(python.ask("acquire k 60000 7000").await, "busy");
     assert!(!guard.is_lost());
     guard.unlock().await.expect("it was held");
 
-    assert_eq!(python.ask("acquire k 3000 0").await, "ok");
+    assert_eq!(python.ask("acquire k 6000 0").await, "ok");
     let since = Instant::now();
-    while since.elapsed() < ms(4500) {
-        let renewed = if since.elapsed() < ms(2000) { "extend k 3000" } else { "reacquire k" };
+    while since.elapsed() < STEADY * 7 / 6 {
+        let renewed = if since.elapsed() < STEADY / 2 { "extend k 6000" } else { "reacquire k" };
         assert_eq!(python.ask(renewed).await, "ok");
         let wait = lock.try_lock().wait(ms(300)).await.expect("the server answers");
         assert!(wait.is_none(), "two are inside");
@@ -125,12 +124,12 @@ pub async fn whoever_is_too_slow_loses_it(server: Server) {
     let Some(mut python) = redis_py(&server.url()).await else { return };
     let lock = open(&server).await.simple("k");
     assert_eq!(python.ask("acquire k 300 0").await, "ok");
-    let next = lock.lock().wait(Duration::from_secs(5)).lease(HOUR).await.expect("it ends");
+    let next = lock.lock().wait(Duration::from_secs(20)).lease(HOUR).await.expect("it ends");
     assert_eq!(python.ask("release k").await, "LockNotOwnedError");
     next.unlock().await.expect("it was held");
 
     let guard = lock.lock().lease(ms(300)).await.expect("it is free");
-    assert_eq!(python.ask("acquire k 60000 5000").await, "ok");
+    assert_eq!(python.ask("acquire k 60000 20000").await, "ok");
     assert!(guard.is_lost(), "two are inside");
     assert_eq!(guard.unlock().await.expect_err("it is Python's").kind(), ErrorKind::Lost);
     assert_eq!(python.ask("release k").await, "ok");
@@ -138,7 +137,7 @@ pub async fn whoever_is_too_slow_loses_it(server: Server) {
     // A process that is killed loses it at the end of its lease.
     assert_eq!(python.ask("acquire k 500 0").await, "ok");
     python.kill();
-    let next = lock.lock().wait(Duration::from_secs(5)).await.expect("it ends");
+    let next = lock.lock().wait(Duration::from_secs(20)).await.expect("it ends");
     next.unlock().await.expect("it was held");
     assert_clean(&server, "k").await;
 }

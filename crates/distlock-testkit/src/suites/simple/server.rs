@@ -6,7 +6,8 @@ use std::time::Duration;
 use distlock::{ErrorKind, Locks};
 use tokio::time::timeout;
 
-use crate::suites::{Recorder, eventually};
+use crate::suites::Recorder;
+use crate::suites::times::STEADY;
 use crate::{Server, assert_clean};
 
 crate::suites::exclusive::exclusive_server!(simple);
@@ -43,7 +44,7 @@ pub async fn it_works_where_pub_sub_is_forbidden(server: Server) {
     server.cli(&user).await;
     let url = format!("redis://mute:word@{}", server.addr());
     let seen = Recorder::new();
-    let here = Locks::builder().url(&url).watchdog(Duration::from_secs(3)).observer(seen.clone());
+    let here = Locks::builder().url(&url).watchdog(STEADY).observer(seen.clone());
     let here = here.connect().await;
     let (here, elsewhere) = (here.expect("it may"), Locks::connect(&url).await.expect("it may"));
     server.reset_stats().await;
@@ -51,11 +52,10 @@ pub async fn it_works_where_pub_sub_is_forbidden(server: Server) {
         let guard = here.simple("k").lock().await.expect("it is free");
         let waiter = tokio::spawn(waiting.simple("k").lock().into_future());
         let so_far = seen.count("k", "renewed");
-        let renewed = || async { seen.count("k", "renewed") > so_far };
-        eventually("it is renewed", renewed).await;
+        seen.renewed("k", so_far + 1).await;
         assert!(!waiter.is_finished() && !guard.is_lost());
         guard.unlock().await.expect("it was held");
-        let next = timeout(Duration::from_secs(5), waiter).await.expect("it asks again");
+        let next = timeout(Duration::from_secs(10), waiter).await.expect("it asks again");
         next.expect("no panic").expect("it gets free").unlock().await.expect("it was held");
     }
     let guard = here.simple("k").lock().await.expect("it is free");

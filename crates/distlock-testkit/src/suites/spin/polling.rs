@@ -28,7 +28,7 @@ async fn attempts(ground: &Ground, backoff: Backoff) -> usize {
 
 /// On a machine that does other things, pauses get longer, not shorter.
 fn assert_between(ground: &Ground, attempts: usize, fewest: usize, most: usize) {
-    let fewest = if ground.site() == Site::Paused { fewest } else { 3 };
+    let fewest = if ground.site() == Site::Paused { fewest } else { 1 };
     assert!((fewest..=most).contains(&attempts), "{attempts} attempts in a second");
 }
 
@@ -76,6 +76,7 @@ pub async fn a_crowd_asks_as_often_as_one(ground: Ground) {
     let elsewhere = ground.open().await;
     let name = ground.name("k");
     let guard = elsewhere.spin(&name).lock().await.expect("it is free");
+    let since = Instant::now();
     let mut tasks = JoinSet::new();
     for _ in 0..40 {
         let lock = here.spin(&name).backoff(Backoff::constant(ms(50)));
@@ -83,7 +84,8 @@ pub async fn a_crowd_asks_as_often_as_one(ground: Ground) {
     }
     tokio::time::sleep(ms(1000)).await;
     let asked = seen.count(&name, "attempted");
-    assert!(asked <= 25, "{asked} attempts in a second");
+    let most = 5 + (20.0 * since.elapsed().as_secs_f64()).ceil() as usize;
+    assert!(asked <= most, "{asked} attempts in {:?}", since.elapsed());
     guard.unlock().await.expect("it was held");
     while let Some(ended) = tasks.join_next().await {
         ended.expect("no panic").expect("it was held");

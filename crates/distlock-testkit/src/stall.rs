@@ -1,0 +1,80 @@
+//! Time in which this machine stood still is nobody's fault: it is not counted.
+
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Between two ticks. A tick that is late by no more than this is a timer's own business.
+const TICK: Duration = Duration::from_millis(5);
+
+/// Counts the time that passes while this process runs.
+///
+/// For limits that tell one cause of a delay from another: a thread that ticks all the time sums up by how much it was late,
+/// and that is taken off. What anybody waits for in vain is counted in full.
+#[derive(Debug)]
+pub struct Stopwatch {
+    since: Instant,
+    /// How long it had stood still before; `None` in virtual time, which stands still with the machine.
+    stalled: Option<Duration>,
+}
+
+impl Stopwatch {
+    /// Starts now.
+    pub fn start() -> Stopwatch {
+        let stalled = Some(TICKS.stalled());
+        Stopwatch { since: Instant::now(), stalled }
+    }
+
+    /// One for a runtime with a paused clock.
+    pub fn in_virtual_time() -> Stopwatch {
+        Stopwatch { since: Instant::now(), stalled: None }
+    }
+
+    /// What has passed since the start, but for what this process did not see of it.
+    pub fn elapsed(&self) -> Duration {
+        self.since.elapsed().saturating_sub(self.stalled())
+    }
+
+    /// For how long this process was kept from running since the start.
+    pub fn stalled(&self) -> Duration {
+        self.stalled.map_or(Duration::ZERO, |before| TICKS.stalled().saturating_sub(before))
+    }
+}
+
+static TICKS: LazyLock<Arc<Ticks>> = LazyLock::new(|| {
+    let ticks = Arc::new(Ticks(Mutex::new((Duration::ZERO, std::time::Instant::now() + TICK))));
+    let ticking = ticks.clone();
+    // Until the process ends.
+    std::thread::spawn(move || {
+        loop {
+            std::thread::sleep(TICK);
+            ticking.tick();
+        }
+    });
+    ticks
+});
+
+/// By how much ticks were late in all, and when the next one is due.
+#[derive(Debug)]
+struct Ticks(Mutex<(Duration, std::time::Instant)>);
+
+impl Ticks {
+    fn tick(&self) {
+        let mut ticks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = std::time::Instant::now();
+        let (stalled, due) = *ticks;
+        *ticks = (stalled + late(due, now), now + TICK);
+    }
+
+    /// With what the tick that is due is late by now: it may be stuck beside whoever asks.
+    fn stalled(&self) -> Duration {
+        let ticks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        ticks.0 + late(ticks.1, std::time::Instant::now())
+    }
+}
+
+fn late(due: std::time::Instant, now: std::time::Instant) -> Duration {
+    let late = now.saturating_duration_since(due);
+    if late > TICK { late } else { Duration::ZERO }
+}
