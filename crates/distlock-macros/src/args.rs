@@ -198,6 +198,8 @@ impl std::convert::From<Expr> for Time {
     fn from(value: Expr) -> Time {
         match value {
             Expr::Lit(ExprLit { lit: Lit::Str(words), .. }) => Time::Words(words),
+            // What a `macro_rules!` was given as an expression comes in a group that nobody sees.
+            Expr::Group(group) => (*group.expr).into(),
             other => Time::Value(other),
         }
     }
