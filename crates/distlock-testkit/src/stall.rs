@@ -78,3 +78,35 @@ fn late(due: std::time::Instant, now: std::time::Instant) -> Duration {
     let late = now.saturating_duration_since(due);
     if late > TICK { late } else { Duration::ZERO }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_tick_that_is_late_counts_once_and_before_it_comes() {
+        let due = std::time::Instant::now().checked_sub(MINUTE).expect("up for a minute");
+        let ticks = Ticks(Mutex::new((Duration::ZERO, due)));
+        let counted = |stalled: Duration| stalled >= MINUTE && stalled < MINUTE * 3 / 2;
+        assert!(counted(ticks.stalled()), "it may never come");
+        ticks.tick();
+        assert!(counted(ticks.stalled()), "counted twice, or not at all");
+    }
+
+    #[test]
+    fn what_timers_are_late_by_does_not_count() {
+        let due = std::time::Instant::now();
+        assert_eq!(late(due, due + TICK), Duration::ZERO);
+        assert_eq!(late(due + TICK, due), Duration::ZERO);
+        assert_eq!(late(due, due + TICK * 2), TICK * 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn virtual_time_counts_in_full() {
+        let watch = Stopwatch::in_virtual_time();
+        tokio::time::sleep(MINUTE).await;
+        assert!(watch.elapsed() >= MINUTE && watch.stalled() == Duration::ZERO);
+    }
+}
