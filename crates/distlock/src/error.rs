@@ -110,11 +110,6 @@ impl Error {
         self
     }
 
-    /// Whether it is certain that nothing came of what failed.
-    pub(crate) fn is_undone(&self) -> bool {
-        self.0.undone
-    }
-
     /// The same error, with where it was met unless it says so itself.
     #[must_use]
     pub(crate) fn at(mut self, place: &str) -> Error {

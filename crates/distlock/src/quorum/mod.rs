@@ -35,9 +35,7 @@ use ask::{Asked, Known, ask};
 use listen::Ears;
 pub(crate) use node::Node;
 use node::{Renewed, Took};
-use votes::{
-    Answers, Vote, Votes, column, count, free_in, has_nothing, is_not_durable, kept, let_go,
-};
+use votes::{Answers, Vote, Votes, column, count, free_in, is_not_durable, kept, let_go};
 
 /// After a tie the loser comes again after a while of at most this, by chance, so that those who tied do not tie again.
 const AFTER_A_TIE: Duration = Duration::from_millis(25);
@@ -157,7 +155,7 @@ impl Quorum {
         let claim = Claim { depth: 0, ..claim.clone() };
         let (mut asked, mut steps) = (Vec::new(), Vec::new());
         for (node, answer) in self.nodes.iter().zip(answers) {
-            if !has_nothing(answer) {
+            if !matches!(answer, Some(Ok(Attempt::Busy { .. }))) {
                 let gave = matches!(answer, Some(Ok(_))) || is_not_durable(answer);
                 asked.push((node.clone(), gave));
                 steps.push(node.release(&claim));

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::future::ready;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,7 +9,7 @@ use std::time::Duration;
 use super::turns::{Key, Turn, Turns, key};
 use crate::config;
 use crate::env::{BoxFuture, Env, Moment};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::store::{Attempt, Claim, Released, Store};
 
 /// For how long a release that a node did not confirm is told it again at least: as long as a hold without a lease lives
@@ -19,10 +18,6 @@ const OWED_FOR: Duration = config::WATCHDOG;
 
 /// How many releases may be owed to a node. More come together only while it is away, and then few of them stand there.
 const MOST_OWED: usize = 10_000;
-
-/// How many steps about one hold may wait their turn at a node. One that has fallen further behind is not asked for that hold until
-/// it has caught up: who tries again and again would otherwise line up more than it can ever do.
-pub(super) const MOST_WAITING: usize = 8;
 
 /// The first and the longest pause before a node that was busy is asked once more.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
@@ -70,14 +65,9 @@ impl Node {
         self.away.load(Ordering::Relaxed)
     }
 
-    /// How many steps about this hold wait their turn there.
-    pub(super) fn waiting(&self, claim: &Claim) -> usize {
-        self.turns.waiting(&key(claim))
-    }
-
     /// Whether more than one attempt for this hold is still to be done there.
     pub(super) fn is_behind(&self, claim: &Claim) -> bool {
-        self.waiting(claim) > 1
+        self.turns.waiting(&key(claim)) > 1
     }
 
     /// Takes note of whether it answered.
@@ -88,11 +78,6 @@ impl Node {
 
     /// Takes the hold. Begun here: whatever is begun after it comes after it.
     pub(super) fn acquire(self: &Arc<Node>, claim: &Claim) -> BoxFuture<'static, Took> {
-        if self.waiting(claim) >= MOST_WAITING {
-            let error =
-                Error::new(ErrorKind::Unavailable, "has yet to do what it was asked before");
-            return Box::pin(ready(Took { answer: Err(error.undone()), turn: None }));
-        }
         // What is left of an earlier hold becomes part of this one.
         self.owed().claims.remove(&key(claim));
         let place = self.turns.join(key(claim));

@@ -91,15 +91,6 @@ pub(super) fn free_in(answers: &Answers<Attempt>, votes: Votes) -> Duration {
     missing.checked_sub(1).and_then(|at| busy.get(at).copied()).unwrap_or_default()
 }
 
-/// Whether there is nothing to take back at a node: it was busy, or was not asked.
-pub(super) fn has_nothing(answer: &Option<Result<Attempt>>) -> bool {
-    match answer {
-        Some(Ok(attempt)) => matches!(attempt, Attempt::Busy { .. }),
-        Some(Err(e)) => e.is_undone(),
-        None => false,
-    }
-}
-
 /// Whether a node has taken it, with too few replicas: no vote, but something to take back.
 pub(super) fn is_not_durable<T>(answer: &Option<Result<T>>) -> bool {
     matches!(answer, Some(Err(e)) if e.is_not_durable())

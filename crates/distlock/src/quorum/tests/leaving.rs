@@ -60,30 +60,6 @@ fn a_release_that_ends_unsaid_does_not_take_the_vote_of_the_attempt_behind_it() 
     });
 }
 
-/// It is asked for one thing after the other, so whoever tries more often than it answers must not go on lining up.
-#[test]
-fn those_who_try_again_and_again_do_not_line_up_more_than_a_slow_node_can_do() {
-    paused(async {
-        let scene = Scene::new(3);
-        let (quorum, claim, other) = (scene.quorum(), scene.claim(LEASE), scene.claim(LEASE));
-        scene.nodes[0].acquire(&other).await.unwrap();
-        scene.nodes[1].acquire(&other).await.unwrap();
-        scene.nodes[2].be(Mood::Slow(Duration::from_secs(1)));
-        for _ in 0..100 {
-            assert!(matches!(quorum.acquire(&claim).await.unwrap(), Attempt::Busy { .. }));
-            let waiting = quorum.nodes[2].waiting(&claim);
-            assert!(waiting <= node::MOST_WAITING + 1, "{waiting} steps wait at the slow one");
-        }
-        scene.nodes[2].be(Mood::Well);
-        quorum.settle().await;
-        assert_eq!(scene.known(&claim).await, [false; 3], "an attempt was not taken back");
-        // And then it counts again.
-        scene.nodes[1].release(&freed(&other)).await.unwrap();
-        assert_eq!(quorum.acquire(&claim).await.unwrap(), Attempt::Acquired { token: None });
-        assert_eq!(scene.known(&claim).await, [false, true, true]);
-    });
-}
-
 #[test]
 fn a_node_that_was_away_is_told_of_the_release_when_it_is_back() {
     paused(async {
