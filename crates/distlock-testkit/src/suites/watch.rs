@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(18);
 /// How long renewals may take.
 const RENEWALS_PATIENCE: Duration = Duration::from_secs(60);
 /// How long a crowd may take.
-const CROWDS_PATIENCE: Duration = Duration::from_secs(60);
+const CROWDS_PATIENCE: Duration = Duration::from_secs(180);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -42,14 +42,14 @@ async fn within<F: Future<Output = bool>>(
 /// Waits until all of a crowd are through.
 ///
 /// # Panics
-/// When somebody panicked, or is not through within a minute.
+/// When somebody panicked, or is not through in time.
 pub(crate) async fn everybody(mut tasks: JoinSet<()>) {
     let every = async {
         while let Some(ended) = tasks.join_next().await {
             ended.expect("no task panics");
         }
     };
-    timeout(CROWDS_PATIENCE, every).await.expect("everybody gets in within a minute");
+    timeout(CROWDS_PATIENCE, every).await.expect("everybody gets in in time");
 }
 
 /// An observer that keeps every event with the lock's name.
