@@ -71,7 +71,7 @@ impl Child {
             starter.process_group(0);
         }
         starter.kill_on_drop(true);
-        // It is there before the command is, and knows of it before the command can have started anything.
+        // It is there before the command is, and is told of it at once.
         let mut reach = match leads {
             true => Reach::Group(Guardian::start()?),
             false => Reach::Family(Family::new()),
