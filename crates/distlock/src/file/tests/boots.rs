@@ -38,7 +38,7 @@ async fn what_somebody_with_another_boot_id_holds_is_not_over() {
     errors.iter().for_each(|error| assert_refused(error, &temp));
     assert_eq!(fs::read(temp.state_file("k")).unwrap(), held);
     // It has ended.
-    drop(other);
+    unlock(other);
     assert_eq!(store.acquire(&claim("k")).await.unwrap(), ACQUIRED);
 }
 
@@ -60,7 +60,7 @@ async fn what_somebody_with_another_boot_id_may_hold_does_not_begin_anew() {
         assert_eq!(fs::read(&path).unwrap(), content);
         assert!(!path.with_extension("torn").exists());
     }
-    drop(other);
+    unlock(other);
     assert_eq!(store.acquire(&claim("k")).await.unwrap(), ACQUIRED);
 }
 

@@ -104,6 +104,6 @@ async fn whoever_may_stand_in_line_is_not_told_that_nothing_was_done() {
     // Nothing was done before: that is what is said.
     let error = store.acquire(&fair()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    drop(other);
+    unlock(other);
     store.give_up(&mine).await.unwrap();
 }

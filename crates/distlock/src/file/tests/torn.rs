@@ -22,7 +22,7 @@ async fn every_step_says_conflict(store: &FileStore, a: &Claim, path: &std::path
 async fn a_damaged_file_never_lets_two_in() {
     let temp = Temp::new();
     let store = temp.store();
-    let a = claim("k");
+    let a = for_an_hour(claim("k"));
     // Several steps, so that both slots are in use.
     for _ in 0..3 {
         store.acquire(&a).await.unwrap();
@@ -65,7 +65,7 @@ async fn a_damaged_file_never_lets_two_in() {
 async fn a_write_that_was_cut_off_did_not_happen() {
     let temp = Temp::new();
     let store = temp.store();
-    let a = claim("k");
+    let a = for_an_hour(claim("k"));
     store.acquire(&a).await.unwrap();
     let before = fs::read(temp.state_file("k")).unwrap();
     store.release(&at_depth(&a, 0)).await.unwrap();
@@ -235,7 +235,7 @@ async fn what_grows_is_whole_at_every_point() {
     let temp = Temp::new();
     let store = temp.store();
     let path = temp.state_file("k");
-    let reader = || Claim { what: What::Read, ..claim("k") };
+    let reader = || Claim { what: What::Read, ..for_an_hour(claim("k")) };
     let (mut readers, mut before) = (0, Vec::new());
     loop {
         assert_eq!(store.acquire(&reader()).await.unwrap(), ACQUIRED);

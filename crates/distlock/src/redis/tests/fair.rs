@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::{PushInfo, PushKind, Value};
 
-use super::server::{Raw, Server, claim, connect, owner};
+use super::server::{Raw, Server, claim, connect, in_time, owner, patient};
 use crate::store::{Attempt, Claim, Released, Store, What};
 use crate::{ErrorKind, Owner};
 
@@ -29,15 +29,18 @@ fn is_busy(answer: &Attempt) -> bool {
     matches!(answer, Attempt::Busy { .. })
 }
 
-/// The queue, and what is left of everybody's time in seconds, rounded; in the queue's order.
+/// The queue in its order, and what is left of everybody's time in seconds: 1 for a grace at most, else rounded up to ten.
 async fn queue(raw: &mut Raw, name: &str) -> Vec<(String, i64)> {
     let owners: Vec<String> = raw.run(&format!("LRANGE redisson_lock_queue:{{{name}}} 0 -1")).await;
     let scores: HashMap<String, f64> =
         raw.run(&format!("ZRANGE redisson_lock_timeout:{{{name}}} 0 -1 WITHSCORES")).await;
     let (secs, micros): (i64, i64) = raw.run("TIME").await;
     assert_eq!(owners.len(), scores.len());
-    let left = |owner: &String| scores[owner] - (secs * 1000 + micros / 1000) as f64;
-    owners.iter().map(|owner| (owner.clone(), (left(owner) / 1000.0).round() as i64)).collect()
+    let left = |owner: &String| match scores[owner] - (secs * 1000 + micros / 1000) as f64 {
+        grace if grace <= 1000.0 => 1,
+        left => (left / 10_000.0).ceil() as i64 * 10,
+    };
+    owners.iter().map(|owner| (owner.clone(), left(owner))).collect()
 }
 
 fn places(list: &[(Owner, i64)]) -> Vec<(String, i64)> {
@@ -83,7 +86,7 @@ async fn a_single_try_leaves_no_trace() {
     let Attempt::Busy { ttl } = store.acquire(&tries("k", a)).await.unwrap() else {
         panic!("two holders");
     };
-    assert!(ttl > Duration::from_secs(29), "{ttl:?}");
+    assert!(ttl > Duration::from_secs(20), "{ttl:?}");
     assert_eq!(raw.run::<Vec<String>>("KEYS *").await, ["k"]);
     assert_eq!(store.release(&freed("k", a)).await.unwrap(), Released::NotHeld);
     assert_eq!(store.release(&freed("k", holder)).await.unwrap(), FREED_UNHEARD);
@@ -100,7 +103,7 @@ async fn a_release_calls_the_first_in_line_alone_with_redissons_message() {
     }
     let (sender, mut heard) = tokio::sync::mpsc::unbounded_channel::<PushInfo>();
     let client = redis::Client::open(format!("{}?protocol=resp3", server.url())).unwrap();
-    let config = redis::AsyncConnectionConfig::new().set_push_sender(sender);
+    let config = patient().set_push_sender(sender);
     let mut ear = client.get_multiplexed_async_connection_with_config(&config).await.unwrap();
     for waiter in [a, b] {
         ear.subscribe(format!("redisson_lock__channel:{{k}}:{waiter}")).await.unwrap();
@@ -133,6 +136,10 @@ async fn a_release_calls_the_first_in_line_alone_with_redissons_message() {
 
 #[tokio::test]
 async fn who_becomes_first_in_line_behind_a_short_lease_is_told() {
+    in_time(Duration::from_millis(500), first_behind_a_short_lease).await;
+}
+
+async fn first_behind_a_short_lease() {
     let server = Server::start().await;
     let store = server.store().await;
     let (holder, a, b) = (owner(), owner(), owner());
@@ -140,11 +147,14 @@ async fn who_becomes_first_in_line_behind_a_short_lease_is_told() {
     for one in [holder, a, b] {
         store.acquire(&short(one)).await.unwrap();
     }
+    let (soon, silence) = (Duration::from_secs(5), Duration::from_millis(100));
     let mut ears = Vec::new();
     for one in [a, b] {
-        ears.push(store.listen(&waits("k", one)).await.unwrap());
+        let mut ear = store.listen(&waits("k", one)).await.unwrap();
+        // The subscription itself is called out, too, and may be heard a moment later.
+        let _ = tokio::time::timeout(silence, ear.heard()).await;
+        ears.push(ear);
     }
-    let (soon, silence) = (Duration::from_secs(5), Duration::from_millis(100));
     let mut heard = async |index: usize, limit: Duration| {
         let ear: &mut crate::store::Listener = &mut ears[index];
         tokio::time::timeout(limit, ear.heard()).await.is_ok()

@@ -39,11 +39,11 @@ async fn the_hash_is_a_mutexs_and_the_counter_is_redissons() {
         let fields: HashMap<String, u32> = raw.run("HGETALL k").await;
         assert_eq!(fields, HashMap::from([(me.to_string(), depth)]));
         assert_eq!(raw.run::<u64>("GET redisson_lock_token:{k}").await, next);
-        assert!((29_000..=30_000).contains(&raw.run::<i64>("PTTL k").await));
+        assert!((20_000..=30_000).contains(&raw.run::<i64>("PTTL k").await));
         last = next;
     }
     let busy = store.acquire(&claim("k", owner(), 1)).await.unwrap();
-    assert!(matches!(busy, Attempt::Busy { ttl } if ttl > Duration::from_secs(29)), "{busy:?}");
+    assert!(matches!(busy, Attempt::Busy { ttl } if ttl > Duration::from_secs(20)), "{busy:?}");
     assert_eq!(store.release(&claim("k", me, 1)).await.unwrap(), Released::StillHeld);
     let freed = Released::Freed { heard_by: 0 };
     assert_eq!(store.release(&claim("k", me, 0)).await.unwrap(), freed);

@@ -35,7 +35,7 @@ async fn all_are_taken_or_none_on_every_server() {
             for key in ["a", "b", "c"] {
                 let fields = server.hgetall(key).await;
                 assert_eq!(fields.into_iter().collect::<Vec<_>>(), [(me.to_string(), "1".into())]);
-                assert!((29_000..=30_000).contains(&server.pttl(key).await), "{flavor:?}");
+                assert!((20_000..=30_000).contains(&server.pttl(key).await), "{flavor:?}");
             }
         }
         // Each is a lock of its own: it is renewed, refused and released as any other.
@@ -51,7 +51,7 @@ async fn all_are_taken_or_none_on_every_server() {
             match store.acquire_all(&claims(&names, other)).await.unwrap() {
                 Together::Busy { at: busy, ttl } => {
                     assert_eq!(busy, at, "{flavor:?}");
-                    assert!(ttl > Duration::from_secs(29), "{flavor:?}: {ttl:?}");
+                    assert!(ttl > Duration::from_secs(20), "{flavor:?}: {ttl:?}");
                 }
                 taken => panic!("{flavor:?}: {taken:?}"),
             }

@@ -7,10 +7,10 @@ mod plain;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, PushInfo, PushKind, Value};
+use redis::{PushInfo, PushKind, Value};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
-use super::server::{Raw, Server, connect, owner};
+use super::server::{Raw, Server, connect, owner, patient};
 use crate::store::{Admin, Attempt, Claim, Released, Store, What};
 use crate::{Error, ErrorKind, Owner};
 
@@ -113,7 +113,7 @@ impl Ear {
     async fn on(server: &Server, channel: &str) -> Ear {
         let client = redis::Client::open(format!("{}?protocol=resp3", server.url())).unwrap();
         let (sender, pushed) = mpsc::unbounded_channel();
-        let config = AsyncConnectionConfig::new().set_push_sender(sender);
+        let config = patient().set_push_sender(sender);
         let connection = client.get_multiplexed_async_connection_with_config(&config);
         let mut connection = connection.await.unwrap();
         connection.subscribe(channel).await.unwrap();

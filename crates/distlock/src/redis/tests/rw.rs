@@ -99,7 +99,7 @@ impl Messages {
     async fn read(&mut self, length: usize) -> String {
         let mut bytes = vec![0; length];
         let read = self.0.read_exact(&mut bytes);
-        tokio::time::timeout(Duration::from_secs(4), read).await.expect("no message").unwrap();
+        tokio::time::timeout(Duration::from_secs(30), read).await.expect("no message").unwrap();
         String::from_utf8(bytes).unwrap()
     }
 }

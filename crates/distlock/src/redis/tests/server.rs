@@ -1,9 +1,14 @@
 //! A server of the test's own, and what the tests share.
 
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use distlock_testkit::{Flavor, Server as RealServer};
 use redis::aio::MultiplexedConnection;
@@ -15,6 +20,9 @@ use crate::env::System;
 use crate::redis::{Net, RedisStore, Surroundings, Target};
 use crate::store::{Claim, What};
 use crate::{Event, Observer, Owner, Result, Subject};
+
+/// When a reply is too late: after longer than a machine that does other things stands still, for a step here is sent once.
+pub(super) const LATE: Duration = Duration::from_secs(5);
 
 /// Ends with the test.
 pub(super) struct Server(RealServer);
@@ -37,15 +45,17 @@ impl Server {
         self.0.port()
     }
 
+    pub(super) fn addr(&self) -> SocketAddr {
+        self.0.addr()
+    }
+
     pub(super) fn socket(&self) -> PathBuf {
         self.0.socket()
     }
 
     pub(super) async fn raw(&self) -> Raw {
         let client = redis::Client::open(self.url()).unwrap();
-        // Without a limit for replies: whatever the tests look at may come late on a machine that does other things.
-        let config = AsyncConnectionConfig::new().set_response_timeout(None);
-        Raw(client.get_multiplexed_async_connection_with_config(&config).await.unwrap())
+        Raw(client.get_multiplexed_async_connection_with_config(&patient()).await.unwrap())
     }
 
     pub(super) async fn store(&self) -> Arc<RedisStore> {
@@ -59,6 +69,11 @@ impl Server {
     pub(super) fn cont(&self) {
         self.0.cont();
     }
+}
+
+/// Without limits: whatever the tests look at may come late on a machine that does other things.
+pub(super) fn patient() -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None)
 }
 
 /// A connection beside the store's, to look at the server with.
@@ -109,7 +124,7 @@ pub(super) async fn connect_observed(url: &str, seen: Arc<Reconnects>) -> Result
         env: Arc::new(System),
         connector: Arc::new(Net),
         observer: seen,
-        reply_timeout: Duration::from_secs(1),
+        reply_timeout: LATE,
         durability: Durability::Primary,
         holder_info: false,
     };
@@ -135,11 +150,30 @@ pub(super) fn claim(name: &str, owner: Owner, depth: u32) -> Claim {
 
 /// Asks again and again until it is so.
 pub(super) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    for _ in 0..400 {
+    for _ in 0..3000 {
         if is_so().await {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("not within four seconds: {what}");
+    panic!("not within half a minute: {what}");
+}
+
+/// Runs a test of leases that are shorter than a machine may stand still. What fails after more than `limit` is tried again,
+/// and has failed if it does so every time.
+pub(super) async fn in_time(limit: Duration, test: impl AsyncFn()) {
+    for left in (0..10).rev() {
+        let began = Instant::now();
+        let mut run = pin!(test());
+        let ended = poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(cx))) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(())) => Poll::Ready(Ok(())),
+            Err(panic) => Poll::Ready(Err(panic)),
+        });
+        match ended.await {
+            Ok(()) => return,
+            Err(panic) if left == 0 || began.elapsed() < limit => resume_unwind(panic),
+            Err(_) => {}
+        }
+    }
 }

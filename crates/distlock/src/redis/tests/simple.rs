@@ -20,12 +20,12 @@ async fn the_key_is_the_owner_with_a_time_to_live_and_nothing_else_is_left() {
     for depth in [1, 1, 2, 3] {
         assert_eq!(store.acquire(&claim("k", me, depth)).await.unwrap(), ACQUIRED);
         assert_eq!(raw.run::<String>("GET k").await, me.to_string());
-        assert!((29_000..=30_000).contains(&raw.run::<i64>("PTTL k").await));
+        assert!((20_000..=30_000).contains(&raw.run::<i64>("PTTL k").await));
     }
     let Attempt::Busy { ttl } = store.acquire(&claim("k", other, 1)).await.unwrap() else {
         panic!("two holders");
     };
-    assert!(ttl > Duration::from_secs(29) && ttl <= Duration::from_secs(30));
+    assert!(ttl > Duration::from_secs(20) && ttl <= Duration::from_secs(30));
     assert_eq!(raw.run::<Vec<String>>("KEYS *").await, ["k"]);
 
     assert_eq!(store.release(&claim("k", other, 0)).await.unwrap(), Released::NotHeld);
@@ -50,12 +50,12 @@ async fn a_lost_hold_cannot_be_reentered_and_passes_only_from_the_one_it_is_inhe
 
     store.acquire(&claim("k", first, 1)).await.unwrap();
     let refused = store.acquire(&heir(third, second)).await.unwrap();
-    assert!(matches!(refused, Attempt::Busy { ttl } if ttl > Duration::from_secs(29)));
-    raw.run::<()>("PEXPIRE k 5000").await;
+    assert!(matches!(refused, Attempt::Busy { ttl } if ttl > Duration::from_secs(20)));
+    raw.run::<()>("PEXPIRE k 10000").await;
     for _ in 0..2 {
         assert_eq!(store.acquire(&heir(second, first)).await.unwrap(), ACQUIRED);
         assert_eq!(raw.run::<String>("GET k").await, second.to_string());
-        assert!(raw.run::<i64>("PTTL k").await > 29_000);
+        assert!(raw.run::<i64>("PTTL k").await > 20_000);
     }
     assert_eq!(store.release(&claim("k", first, 0)).await.unwrap(), Released::NotHeld);
 }
@@ -84,10 +84,10 @@ async fn what_is_no_lock_is_a_conflict_and_stays_as_it_is() {
 async fn inspect_and_force_see_a_foreign_holder() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
-    raw.run::<()>("SET k 5f4dcc3b5aa765d61d8327deb882cf99 PX 10000").await;
+    raw.run::<()>("SET k 5f4dcc3b5aa765d61d8327deb882cf99 PX 60000").await;
     let seen = store.inspect(What::Simple, "k").await.unwrap();
     assert_eq!(seen.holders, [Holder::new("5f4dcc3b5aa765d61d8327deb882cf99", 1)]);
-    assert!(seen.ttl.unwrap() > Duration::from_secs(9));
+    assert!(seen.ttl.unwrap() > Duration::from_secs(50));
     assert_eq!(store.force(What::Simple, "k").await.unwrap().holders, seen.holders);
     assert!(!store.force(What::Simple, "k").await.unwrap().is_held());
     assert!(!raw.run::<bool>("EXISTS k").await);

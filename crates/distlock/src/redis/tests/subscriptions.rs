@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use distlock_testkit::Proxy;
 use tokio::time::timeout;
 
 use super::server::{Reconnects, Server, claim, connect, connect_observed, eventually, owner};
@@ -11,11 +12,17 @@ use crate::ErrorKind;
 use crate::store::{Listener, Released, Store, What};
 
 async fn hears(listener: &mut Listener) -> bool {
-    timeout(Duration::from_secs(4), listener.heard()).await.is_ok()
+    timeout(Duration::from_secs(30), listener.heard()).await.is_ok()
 }
 
 async fn hears_nothing(listener: &mut Listener) -> bool {
     timeout(Duration::from_millis(50), listener.heard()).await.is_err()
+}
+
+/// Once it has heard what was called out so far: the subscription itself is, and may be heard a moment later.
+async fn quiet(mut listener: Listener) -> Listener {
+    let _ = hears_nothing(&mut listener).await;
+    listener
 }
 
 #[tokio::test]
@@ -23,9 +30,9 @@ async fn a_release_is_heard_by_those_who_listen_to_it() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
     let me = owner();
-    let mut one = store.listen(&claim("k", owner(), 1)).await.unwrap();
+    let mut one = quiet(store.listen(&claim("k", owner(), 1)).await.unwrap()).await;
     let mut two = store.listen(&claim("k", owner(), 1)).await.unwrap();
-    let mut other = store.listen(&claim("x{t}y", owner(), 1)).await.unwrap();
+    let mut other = quiet(store.listen(&claim("x{t}y", owner(), 1)).await.unwrap()).await;
     let mut channels = raw.channels().await;
     channels.sort();
     assert_eq!(channels, ["redisson_lock__channel:x{t}y", "redisson_lock__channel:{k}"]);
@@ -52,7 +59,7 @@ async fn the_last_listener_takes_the_subscription_with_it() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
     let one = store.listen(&claim("k", owner(), 1)).await.unwrap();
-    let mut two = store.listen(&claim("k", owner(), 1)).await.unwrap();
+    let mut two = quiet(store.listen(&claim("k", owner(), 1)).await.unwrap()).await;
     drop(one);
     assert!(hears_nothing(&mut two).await);
     assert_eq!(raw.channels().await.len(), 1);
@@ -101,10 +108,12 @@ async fn a_killed_subscription_comes_back_and_wakes_everybody() {
 async fn a_server_that_fell_silent_is_noticed() {
     let server = Server::start().await;
     let seen = Arc::<Reconnects>::default();
-    let store = connect_observed(&server.url(), seen.clone()).await.unwrap();
+    let proxy = Proxy::start(server.addr()).await;
+    let store = connect_observed(&proxy.url(), seen.clone()).await.unwrap();
     let mut listener = store.listen(&claim("k", owner(), 1)).await.unwrap();
+    let logins = proxy.count("HELLO");
     server.stop();
-    tokio::time::sleep(Duration::from_millis(4000)).await;
+    eventually("it tries another connection", async || proxy.count("HELLO") > logins).await;
     server.cont();
     assert!(hears(&mut listener).await);
     eventually("announced", async || seen.0.load(Ordering::SeqCst) == 1).await;

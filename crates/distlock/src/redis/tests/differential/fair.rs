@@ -4,12 +4,12 @@
 //! within that, no two stores can differ by having taken their steps at different moments.
 
 use std::collections::{HashMap, HashSet};
-use std::time::Instant;
 
 use redis::aio::MultiplexedConnection;
 
 use super::*;
 use crate::env::{Env, Moment};
+use crate::redis::tests::server::patient;
 use crate::redis::wire;
 use crate::store::state::fair::GRACE;
 
@@ -59,8 +59,8 @@ impl Beside {
     async fn start(flavor: Flavor) -> Beside {
         let server = RealServer::builder(flavor).start().await;
         let client = redis::Client::open(server.url()).unwrap();
-        let raw = client.get_multiplexed_async_connection().await.unwrap();
-        Beside { server, raw }
+        let raw = client.get_multiplexed_async_connection_with_config(&patient()).await;
+        Beside { server, raw: raw.unwrap() }
     }
 
     /// Who waits and how much time each has left, without those at the head whose time is over.

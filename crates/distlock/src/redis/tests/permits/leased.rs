@@ -65,12 +65,12 @@ async fn a_leased_semaphore_is_redissons_number_and_sorted_set() {
     assert_eq!(keys(&mut raw).await, ["s", OUT]);
     assert_eq!(raw.run::<i64>(&format!("PTTL {OUT}")).await, -1);
     let ttl = busy(store.acquire(&claim("s", other, some(3))).await.unwrap());
-    assert!(ttl > Duration::from_secs(29) && ttl <= Duration::from_secs(30), "{ttl:?}");
+    assert!(ttl > Duration::from_secs(20) && ttl <= Duration::from_secs(30), "{ttl:?}");
 
     let seen = store.inspect(some(1), "s").await.unwrap();
     assert_eq!((seen.count, seen.holders.len()), (Some(2), 3));
     assert_eq!(seen.holders[0].owner.len(), 32);
-    assert!(seen.ttl.unwrap() > Duration::from_secs(29));
+    assert!(seen.ttl.unwrap() > Duration::from_secs(20));
     assert!(ear.heard(&mut raw).await.is_empty());
 
     let given = Released::Freed { heard_by: 1 };
@@ -253,7 +253,7 @@ async fn force_takes_back_everything() {
     expired(&*store, PermitId::of(gone.owner, 1).next().unwrap()).await;
     let before = store.force(some(1), "s").await.unwrap();
     assert_eq!((before.count, before.holders.len()), (Some(3), 2));
-    assert!(before.ttl.unwrap() > Duration::from_secs(29));
+    assert!(before.ttl.unwrap() > Duration::from_secs(20));
     assert_eq!(raw.run::<String>("GET s").await, "5");
     assert_eq!(keys(&mut raw).await, ["s"]);
     assert_eq!(ear.heard(&mut raw).await, ["5"]);
@@ -292,7 +292,7 @@ async fn renewals_answer_each_claim_for_itself() {
         (0..150).map(|i| claim(&format!("s{i}"), me, some(1 + i % 3))).collect();
     for claim in &claims {
         store.admin(&claim.name, &op(LeasedOp::Init(3))).await.unwrap();
-        let short = Claim { lease: Duration::from_secs(5), ..claim.clone() };
+        let short = Claim { lease: Duration::from_secs(20), ..claim.clone() };
         store.acquire(&short).await.unwrap();
     }
     store.release(&claims[7]).await.unwrap();
@@ -301,7 +301,7 @@ async fn renewals_answer_each_claim_for_itself() {
         assert_eq!(answer.unwrap(), i != 7 && i != 120, "s{i}");
     }
     let id = PermitId::of(me, 3).last().unwrap();
-    assert!(store.admin("s149", &op(LeasedOp::Remaining(id))).await.unwrap() > 25_000);
+    assert!(store.admin("s149", &op(LeasedOp::Remaining(id))).await.unwrap() > 20_000);
 }
 
 #[tokio::test]

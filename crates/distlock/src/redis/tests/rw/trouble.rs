@@ -110,7 +110,7 @@ async fn redissons_readers_are_readers() {
     raw.run::<()>("PEXPIRE k 30000").await;
 
     let left = busy_for(store.acquire(&write(owner(), 1)).await.unwrap());
-    assert!(left > 19_000 && left <= 20_000, "{left}");
+    assert!(left > 10_000 && left <= 20_000, "{left}");
     let me = owner();
     assert_eq!(store.acquire(&read(me, 1)).await.unwrap(), ACQUIRED);
     let seen = store.inspect(What::Read, "k").await.unwrap();
@@ -121,7 +121,7 @@ async fn redissons_readers_are_readers() {
     assert_eq!(store.release(&read(me, 0)).await.unwrap(), LEFT);
     assert_eq!(raw.hash().await, fields([("mode", "read"), (java, "2")]));
     let ttl = raw.ttl("k").await;
-    assert!(ttl > 19_000 && ttl <= 20_000, "{ttl}");
+    assert!(ttl > 10_000 && ttl <= 20_000, "{ttl}");
     // The Java reader unlocks for good.
     raw.run::<()>("DEL k").await;
     assert_eq!(store.acquire(&write(me, 1)).await.unwrap(), ACQUIRED);

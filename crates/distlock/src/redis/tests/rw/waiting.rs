@@ -1,13 +1,22 @@
 //! The writer that waits, and the readers that stand behind it.
 
-use super::super::server::{Server, owner};
+use std::time::Duration;
+
+use super::super::server::{Server, in_time, owner};
 use super::{ACQUIRED, LEFT, Messages, WAITING, busy_for, claim, is_busy, read, write};
 use crate::store::{Released, Store, What};
 
 const SIDE: &str = "{k}:distlock_writer";
 
+/// Readers stand behind a writer for no more than seconds: what takes longer than this may have outlasted that.
+const PROMPT: Duration = Duration::from_millis(400);
+
 #[tokio::test]
 async fn new_readers_stand_behind_a_writer_that_waits() {
+    in_time(PROMPT, readers_behind_a_writer).await;
+}
+
+async fn readers_behind_a_writer() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
     let (reader, writer, late) = (owner(), owner(), owner());
@@ -34,6 +43,10 @@ async fn new_readers_stand_behind_a_writer_that_waits() {
 
 #[tokio::test]
 async fn a_writer_that_comes_again_is_stood_behind_for_longer() {
+    in_time(PROMPT, a_writer_comes_again).await;
+}
+
+async fn a_writer_comes_again() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
     let (first, second) = (owner(), owner());
@@ -63,12 +76,16 @@ async fn nobody_stands_behind_a_single_try_or_a_writer_that_cannot_get_in() {
     store.release(&read(me, 0)).await.unwrap();
     // Behind a writer everybody is equal.
     store.acquire(&write(me, 1)).await.unwrap();
-    assert!(busy_for(store.acquire(&claim(WAITING, other, 1)).await.unwrap()) > 29_000);
+    assert!(busy_for(store.acquire(&claim(WAITING, other, 1)).await.unwrap()) > 20_000);
     assert!(!raw.run::<bool>(&format!("EXISTS {SIDE}")).await);
 }
 
 #[tokio::test]
 async fn a_writer_that_gives_up_lets_the_readers_behind_it_in() {
+    in_time(PROMPT, a_writer_gives_up).await;
+}
+
+async fn a_writer_gives_up() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
     let (writer, other) = (owner(), owner());
