@@ -110,3 +110,35 @@ fn literal(text: &str) -> String {
     }
     pattern
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Patience with those who clear up is not patience with what nobody clears up.
+    #[tokio::test(start_paused = true)]
+    async fn what_would_go_by_itself_must_be_gone_before() {
+        let mut limit = Limit::new(20 * SECOND, 2 * SECOND);
+        limit.must_go(Some(10 * SECOND));
+        tokio::time::sleep(9 * SECOND).await;
+        // It has less to live by now, and must be gone no later.
+        limit.must_go(Some(SECOND));
+        limit.must_go(None);
+        assert!(!limit.is_over());
+        tokio::time::sleep(SECOND * 4 / 5).await;
+        assert!(limit.is_over(), "it would have gone by itself");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_on_its_way_out_may_go_by_itself() {
+        let mut limit = Limit::new(20 * SECOND, 2 * SECOND);
+        limit.must_go(Some(2 * SECOND));
+        limit.must_go(None);
+        tokio::time::sleep(19 * SECOND).await;
+        assert!(!limit.is_over());
+        tokio::time::sleep(2 * SECOND).await;
+        assert!(limit.is_over());
+    }
+}

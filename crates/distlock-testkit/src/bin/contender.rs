@@ -51,8 +51,9 @@ async fn main() -> Outcome<()> {
     let plan = Plan::from_args().ok_or("contender URL NAME COUNTER TASKS SECONDS SECTION_MS")?;
     let plan = Arc::new(plan);
     let locks = Locks::connect(&plan.url).await?;
-    // Without a limit for replies: they may come late on a machine that does other things.
-    let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
+    // Without a limit: on a machine that does other things answers may come late.
+    let config = redis::AsyncConnectionConfig::new().set_connection_timeout(None);
+    let config = config.set_response_timeout(None);
     let plain = redis::Client::open(plan.url.as_str())?;
     let plain = plain.get_multiplexed_async_connection_with_config(&config).await?;
     println!("ready");

@@ -36,8 +36,9 @@ async fn main() -> Outcome<()> {
         "all" => MultiLock::new(servers.iter().map(|locks| locks.mutex(name).into())),
         _ => MultiLock::new([RedLock::new(name, &servers).into()]),
     };
-    // Without a limit for replies: on a machine that does other things the number may come late, and then it still counts.
-    let config = AsyncConnectionConfig::new().set_response_timeout(None);
+    // Without a limit: on a machine that does other things the number may come late, and then it still counts.
+    let config = AsyncConnectionConfig::new().set_connection_timeout(None);
+    let config = config.set_response_timeout(None);
     let number = redis::Client::open(place.as_str())?;
     let number = number.get_multiplexed_async_connection_with_config(&config).await?;
     let (counting, mut counted) = watch::channel(0_u64);

@@ -15,6 +15,7 @@ use std::io::{Write, stdout};
 use std::time::{Duration, Instant};
 
 use distlock::Locks;
+use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 
@@ -28,7 +29,11 @@ async fn main() -> Outcome<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [url, place] = &args[..] else { return Err("rival URL PLACE".into()) };
     let locks = Locks::connect(url).await?;
-    let place = redis::Client::open(place.as_str())?.get_multiplexed_async_connection().await?;
+    // Without a limit: on a machine that does other things an answer may come late, and then it still counts.
+    let config = AsyncConnectionConfig::new().set_connection_timeout(None);
+    let config = config.set_response_timeout(None);
+    let place = redis::Client::open(place.as_str())?;
+    let place = place.get_multiplexed_async_connection_with_config(&config).await?;
     say("ready");
     let mut lines = BufReader::new(stdin()).lines();
     while let Some(line) = lines.next_line().await? {

@@ -12,8 +12,8 @@ use redis::{Connection, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, Red
 use super::{Plan, Server, kill};
 use crate::{port, spawn};
 
-/// How long a server may take until it answers.
-const STARTUP: Duration = Duration::from_secs(10);
+/// How long a server may take until it answers, on a machine that does other things.
+const STARTUP: Duration = Duration::from_secs(30);
 /// Between two tries to reach a server that starts.
 const BACKOFF: Duration = Duration::from_millis(2);
 /// How long the kit's own questions wait for an answer.

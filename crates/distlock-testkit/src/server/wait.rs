@@ -7,8 +7,10 @@ use redis::{FromRedisValue, RedisResult, Value};
 
 use super::Server;
 
-/// How long they may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long they may take. A sentinel that was kept from running for two seconds does nothing for the next thirty.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long what is on its way out may take: less than what was forgotten lives.
+const LEAVING: Duration = Duration::from_secs(20);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -20,10 +22,14 @@ pub(super) fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-pub(super) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
+pub(super) async fn until(what: &str, is_so: impl AsyncFnMut() -> bool) {
+    within(PATIENCE, what, is_so).await;
+}
+
+async fn within(limit: Duration, what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let until = Instant::now() + limit;
     while !is_so().await {
-        assert!(Instant::now() < until, "never came true within {PATIENCE:?}: {what}");
+        assert!(Instant::now() < until, "never came true within {limit:?}: {what}");
         tokio::time::sleep(LOOK).await;
     }
 }
@@ -41,7 +47,7 @@ pub(super) async fn nothing_left(servers: &[Arc<Server>], prefix: &str) {
         }
         true
     };
-    until("no key and no subscription is left", clean).await;
+    within(LEAVING, "no key and no subscription is left", clean).await;
 }
 
 async fn left(server: &Server, prefix: &str) -> RedisResult<Vec<String>> {

@@ -103,14 +103,15 @@ impl ClusterBuilder {
         let cluster = Cluster { nodes: nodes.collect(), password: self.password, tls: self.tls };
         cluster.introduce();
         cluster.share_slots(self.primaries);
+        // A machine that stands still for a second must not make a primary of one that is to be a replica.
+        cluster.set("cluster-replica-no-failover", "yes");
         cluster.attach_replicas(self.primaries);
         cluster.settled();
         if self.patient {
             // Only now: servers get to know each other in a part of this time.
-            for node in cluster.nodes() {
-                node.run(&["CONFIG", "SET", "cluster-node-timeout", "60000"]);
-            }
+            cluster.set("cluster-node-timeout", "60000");
         }
+        cluster.set("cluster-replica-no-failover", "no");
         cluster
     }
 
@@ -187,6 +188,12 @@ impl Cluster {
             wait("a replica is up to date", || {
                 text(&node.run(&["INFO", "replication"])).contains("master_link_status:up")
             });
+        }
+    }
+
+    fn set(&self, setting: &str, value: &str) {
+        for node in &self.nodes {
+            node.run(&["CONFIG", "SET", setting, value]);
         }
     }
 

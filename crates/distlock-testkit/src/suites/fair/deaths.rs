@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use distlock::Locks;
-use tokio::time::Instant;
 
 use super::line::Waiter;
 use super::wire::Queue;
 use crate::suites::eventually;
-use crate::{Proxy, Server, Worker, assert_clean, worker};
+use crate::{Proxy, Server, Stopwatch, Worker, assert_clean, worker};
 
 const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
@@ -50,7 +49,7 @@ pub async fn five_killed_processes_cost_the_next_a_second(server: Server) {
     queue.listen(6).await;
     processes.iter_mut().for_each(Worker::kill);
     queue.listen(1).await;
-    let since = Instant::now();
+    let since = Stopwatch::start();
     guard.unlock().await.expect("it was held");
     let guard = next.enters().await;
     let took = since.elapsed();
@@ -70,7 +69,7 @@ pub async fn whoever_is_killed_when_its_turn_comes_costs_two_or_three(server: Se
     queue.listen(2).await;
     // It is called, but can no longer come.
     killed.stop();
-    let since = Instant::now();
+    let since = Stopwatch::start();
     guard.unlock().await.expect("it was held");
     killed.kill();
     let guard = next.enters().await;
@@ -93,7 +92,7 @@ pub async fn a_holder_that_dies_with_the_first_in_line_costs_its_lease_and_secon
     assert_eq!(queue.len().await, 2);
     let next = Waiter::join(&locks, "k").await;
     processes.iter_mut().for_each(Worker::kill);
-    let since = Instant::now();
+    let since = Stopwatch::start();
     let guard = next.enters().await;
     let took = since.elapsed();
     println!("{:?}: in {took:?} after a holder with a lease of 8 s was killed", server.flavor());
@@ -111,7 +110,7 @@ pub async fn what_the_dead_left_is_cleared_away(server: Server) {
         queue.add_dead(&format!("dead-{index}"), 300_000).await;
     }
     assert!(locks.fair("k").try_lock().await.expect("the store answers").is_none());
-    let since = Instant::now();
+    let since = Stopwatch::start();
     let guard = locks.fair("k").lock().await.expect("it gets free");
     let took = since.elapsed();
     assert!(took < secs(6), "in after {took:?}");
@@ -130,7 +129,7 @@ pub async fn a_waiter_that_is_cut_off_costs_seconds(server: Server) {
     let next = Waiter::join(&locks, "k").await;
     queue.listen(2).await;
     proxy.blackhole(true);
-    let since = Instant::now();
+    let since = Stopwatch::start();
     guard.unlock().await.expect("it was held");
     let guard = next.enters().await;
     let took = since.elapsed();

@@ -185,7 +185,7 @@ pub async fn a_lost_call_is_made_up_for(server: Server) {
     let guard = locks.fair("k").lock().await.expect("it is free");
     let line = [Waiter::join(&other, "k").await, Waiter::join(&other, "k").await];
     queue.listen(2).await;
-    let since = Instant::now();
+    let since = Stopwatch::start();
     server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
     guard.unlock().await.expect("it was held");
     for waiter in line {

@@ -74,7 +74,7 @@ pub async fn whoever_leaves_leaves_no_place_behind(ground: Ground) {
     let b = Waiter::join(&elsewhere, &name).await;
     let c = Waiter::join(&here, &name).await;
     let timed = elsewhere.fair(&name);
-    let timed = tokio::spawn(timed.try_lock().wait(ms(3000)).into_future());
+    let timed = tokio::spawn(timed.try_lock().wait(ms(5000)).into_future());
     let four = || async { waiting(&here, &name).await.len() == 4 };
     crate::suites::eventually("all wait", four).await;
 

@@ -139,12 +139,14 @@ pub async fn an_heir_can_write_at_once(server: Server) {
 /// Many count by reading and writing back, with leases so short that some are lost half-way: the count is exactly the number
 /// of writes that went through.
 pub async fn counting_is_exact_although_locks_are_lost(server: Server) {
-    let (written, lost) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    // On a machine that stands still an answer may be missing: then nobody knows whether it was written.
+    let [written, lost, unsure] = std::array::from_fn(|_| Arc::new(AtomicU64::new(0)));
     let mut tasks = JoinSet::new();
     for process in 0..4_u64 {
         let locks = open(&server).await;
         for task in 0..2_u64 {
-            let (locks, written, lost) = (locks.clone(), written.clone(), lost.clone());
+            let locks = locks.clone();
+            let (written, lost, unsure) = (written.clone(), lost.clone(), unsure.clone());
             tasks.spawn(async move {
                 for round in 0..40_u64 {
                     let lease = Duration::from_millis(30);
@@ -162,7 +164,7 @@ pub async fn counting_is_exact_although_locks_are_lost(server: Server) {
                         }
                         Ok(other) => panic!("{other:?}"),
                         Err(e) => {
-                            assert_eq!(e.kind(), ErrorKind::Lost, "{e}");
+                            assert!(is_lost_or_outage(&e), "{e}");
                             lost.fetch_add(1, Ordering::SeqCst);
                             continue;
                         }
@@ -171,8 +173,11 @@ pub async fn counting_is_exact_although_locks_are_lost(server: Server) {
                     let write = Command::new("SET").key("{k}:n").arg(next.to_string());
                     match guard.send(&write).await {
                         Ok(_) => written.fetch_add(1, Ordering::SeqCst),
+                        Err(e) if e.kind() == ErrorKind::Indeterminate => {
+                            unsure.fetch_add(1, Ordering::SeqCst)
+                        }
                         Err(e) => {
-                            assert_eq!(e.kind(), ErrorKind::Lost, "{e}");
+                            assert!(is_lost_or_outage(&e), "{e}");
                             lost.fetch_add(1, Ordering::SeqCst)
                         }
                     };
@@ -184,10 +189,18 @@ pub async fn counting_is_exact_although_locks_are_lost(server: Server) {
     while let Some(ended) = tasks.join_next().await {
         ended.expect("no task panics");
     }
-    let (written, lost) = (written.load(Ordering::SeqCst), lost.load(Ordering::SeqCst));
-    assert_eq!(server.ask::<u64>(&["GET", "{k}:n"]).await, written);
-    assert_eq!(written + lost, 320);
+    let [written, lost, unsure] = [written, lost, unsure].map(|n| n.load(Ordering::SeqCst));
+    let count = server.ask::<u64>(&["GET", "{k}:n"]).await;
+    let expected = written..=written + unsure;
+    assert!(expected.contains(&count), "{count}, and not {expected:?}");
+    assert_eq!(written + lost + unsure, 320);
     assert!(written > 0 && lost > 0, "{written} written, {lost} lost");
+}
+
+/// Whether it is one of the errors after which a command has not run, or may not have.
+fn is_lost_or_outage(error: &distlock::Error) -> bool {
+    use ErrorKind::{Indeterminate, Lost, Unavailable};
+    matches!(error.kind(), Lost | Unavailable | Indeterminate)
 }
 
 /// An answer that is lost says so, and the command is not sent a second time.

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use super::{ALL, Ground, HOUR, WAYS, Way, fields, key, may_read, ms, open, secs, ttls};
 use crate::cancel::poll_once;
 use crate::suites::eventually;
+use crate::suites::times::STEADY;
 
 /// Of every kind: who holds it is seen while it is held, and by others.
 pub async fn everybody_sees_who_holds_it(ground: Ground) {
@@ -91,7 +92,7 @@ async fn alike(ground: &Ground, name: &str) -> bool {
 
 /// What is said lives as long as the lock: after taking it, going in again, extending and renewing it.
 pub async fn what_is_said_lives_as_long_as_the_lock(ground: Ground) {
-    let watchdog = secs(5);
+    let watchdog = STEADY;
     let locks = ground.saying("billing").watchdog(watchdog).connect().await.expect("opens");
     let mut kept = Vec::new();
     for way in WAYS.into_iter().filter(|way| way.has_ttl()) {

@@ -40,7 +40,7 @@ pub async fn a_lost_subscription_wakes_everybody(server: Server) {
     server.cli(&["DEL", "cut"]).await;
     server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
     for waiter in waiters {
-        let ended = timeout(secs(8), waiter).await.expect("it looks again");
+        let ended = timeout(secs(20), waiter).await.expect("it looks again");
         ended.expect("no panic").expect("it is open");
     }
     assert_clean(&server, "cut").await;

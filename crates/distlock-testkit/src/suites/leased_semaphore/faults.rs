@@ -10,7 +10,7 @@ use crate::proxy::{Match, Proxy};
 use crate::suites::eventually;
 use crate::suites::server::{open, step};
 use crate::suites::times::STEADY;
-use crate::{Server, assert_clean, worker};
+use crate::{Server, Stopwatch, assert_clean, worker};
 
 crate::suites::permits::kept_by! {
     LeasedSemaphore, faults on Server:
@@ -39,7 +39,7 @@ pub async fn the_permits_of_a_killed_process_come_back(server: Server) {
     assert_eq!(counts(&semaphore).await, (1, 2));
     let waiter = tokio::spawn(semaphore.acquire(3).into_future());
     tokio::time::sleep(ms(50)).await;
-    let since = Instant::now();
+    let since = Stopwatch::start();
     holder.kill();
     let all = timeout(secs(30), waiter).await.expect("they come back").expect("no panic");
     assert!(since.elapsed() < STEADY + secs(4), "after {:?}", since.elapsed());

@@ -57,7 +57,7 @@ pub async fn the_watchdog_keeps_permits_without_a_lease(ground: Ground) {
     let end = Instant::now() + STEADY * 7 / 6;
     while Instant::now() < end {
         tokio::time::sleep(ms(100)).await;
-        assert_eq!((kept.state(), other.state()), (State::Held, State::Held));
+        assert!(!kept.is_lost() && !other.is_lost());
         let left = theirs.remaining(kept.ids()[1]).await.expect("the store answers");
         assert!(left.is_some_and(|left| left <= STEADY), "{left:?}");
     }
@@ -76,14 +76,14 @@ pub async fn leaked_permits_come_back_after_the_watchdogs_timeout(ground: Ground
     let (here, elsewhere) = (ground.open_with_watchdog(ms(900)).await, ground.open().await);
     let name = ground.name("s");
     let (mine, theirs) = (here.leased_semaphore(&name), elsewhere.leased_semaphore(&name));
-    mine.init(2).await.expect("the store answers");
+    theirs.init(2).await.expect("the store answers");
     let since = Instant::now();
     mine.acquire(2).await.expect("left").leak();
     let next = timeout(secs(20), theirs.acquire(2).into_future()).await;
     let next = next.expect("they come back").expect("they come back");
     assert!(since.elapsed() < ms(900) + ground.slack(), "after {:?}", since.elapsed());
     next.release().await.expect("they were held");
-    done(&mine).await;
+    done(&theirs).await;
 }
 
 /// A guard can be extended like any other.
@@ -128,7 +128,7 @@ pub async fn a_guard_whose_permits_are_taken_away_is_told(ground: Ground) {
 
 /// Permits go with the semaphore they were taken from.
 pub async fn what_was_deleted_takes_its_permits_along(ground: Ground) {
-    let (here, elsewhere) = (ground.open_with_watchdog(ms(900)).await, ground.open().await);
+    let (here, elsewhere) = (ground.open_with_watchdog(secs(3)).await, ground.open().await);
     let name = ground.name("s");
     let (mine, theirs) = (here.leased_semaphore(&name), elsewhere.leased_semaphore(&name));
     mine.init(4).await.expect("the store answers");

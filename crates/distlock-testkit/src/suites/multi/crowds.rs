@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 
 use super::{Field, Process, ms, secs};
 use crate::suites::{Section, everybody};
@@ -55,15 +54,16 @@ pub async fn two_that_name_them_the_other_way_round_get_on_for_ten_seconds(field
 
 async fn both_get_on_for(field: Field, time: Duration) {
     let section = Section::new();
-    let end = Instant::now() + time;
+    let processes = [field.process().await, field.process().await];
+    let since = Arc::new(field.stopwatch());
     let mut tasks = JoinSet::new();
     let mut counts = Vec::new();
-    for backwards in [false, true] {
-        let (process, section) = (field.process().await, section.clone());
+    for (process, backwards) in processes.into_iter().zip([false, true]) {
+        let (section, since) = (section.clone(), since.clone());
         let count = Arc::new(AtomicU64::new(0));
         counts.push(count.clone());
         tasks.spawn(async move {
-            while Instant::now() < end {
+            while since.elapsed() < time {
                 visit(process.clone(), section.clone(), backwards).await;
                 count.fetch_add(1, Ordering::Relaxed);
                 // Time passes also where it is virtual.

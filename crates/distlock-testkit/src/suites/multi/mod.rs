@@ -16,6 +16,7 @@ use distlock::{Locks, MultiLock, Mutex};
 
 use super::times::{HOUR, ms, secs};
 use super::{Ground, Site};
+use crate::Stopwatch;
 
 /// Where the members are.
 #[derive(Clone, Debug)]
@@ -68,6 +69,11 @@ impl Field {
     /// By how much something may be late.
     pub fn slack(&self) -> Duration {
         self.grounds.iter().map(Ground::slack).max().unwrap_or_default()
+    }
+
+    /// Counts time for a limit that tells one cause of a delay from another.
+    pub fn stopwatch(&self) -> Stopwatch {
+        self.grounds[0].stopwatch()
     }
 
     /// A size for a crowd that these stores get through in a second or two.

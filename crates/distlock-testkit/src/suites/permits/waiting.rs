@@ -7,8 +7,8 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, timeout};
 
 use super::{Kind, Room, all_back, counts, done, two, two_sides};
-use crate::suites::times::{ms, secs};
-use crate::suites::{Ground, everybody};
+use crate::suites::times::{NO_LOOKING, ms, secs};
+use crate::suites::{Ground, Recorder, eventually, everybody};
 
 pub(crate) async fn gets_in(ground: &Ground, waiter: JoinHandle<Result<Permits>>) -> Permits {
     let got = timeout(ground.slack(), waiter).await.expect("it is woken");
@@ -143,14 +143,19 @@ pub(crate) async fn two_who_wait_for_two_both_get_in<S: Kind>(ground: Ground) {
 
 /// Waiters of one process are served in order: small requests do not starve a large one before them.
 pub(crate) async fn a_large_request_is_not_overtaken_here<S: Kind>(ground: Ground) {
-    let (semaphore, _) = two_sides::<S>(&ground).await;
+    let (seen, name) = (Recorder::new(), ground.name("s"));
+    let builder = ground.builder().watchdog(NO_LOOKING).observer(seen.clone());
+    let semaphore = S::of(&builder.connect().await.expect("the store can be opened"), &name);
     semaphore.init(3).await.expect("the store answers");
     let mut held = Vec::new();
     for _ in 0..3 {
         held.push(semaphore.acquire(1).await.expect("one is left"));
     }
+    let before = seen.count(&name, "attempted");
     let large = tokio::spawn(semaphore.acquire(3).into_future());
-    tokio::time::sleep(ms(40)).await;
+    // It asks, and once more when it has its place.
+    let waits = || async { seen.count(&name, "attempted") >= before + 2 };
+    eventually("the large one waits", waits).await;
     let small = tokio::spawn(semaphore.acquire(1).into_future());
     tokio::time::sleep(ms(40)).await;
     for guard in held {

@@ -40,13 +40,15 @@ pub async fn dropping_and_trying_again_succeeds(ground: Ground) {
 pub async fn permits_stay_for_as_long_as_their_guard(ground: Ground) {
     let (here, elsewhere) = (ground.open_with_watchdog(ms(900)).await, ground.open().await);
     let semaphore = here.semaphore(ground.name("s")).with_permits(1);
+    let theirs = elsewhere.semaphore(ground.name("s"));
     let one = semaphore.acquire(1).await.expect("one is left");
     assert!(one.remaining() > HOUR);
     tokio::time::sleep(ms(1200)).await;
-    assert_eq!(one.state(), State::Held);
-    assert_eq!(left(&elsewhere.semaphore(ground.name("s"))).await, 0);
+    // With so short a timeout a late answer is a missing one, for a moment.
+    eventually("it is held", || async { one.state() == State::Held }).await;
+    assert_eq!(left(&theirs).await, 0);
     one.release().await.expect("it was held");
-    done(&semaphore).await;
+    done(&theirs).await;
 }
 
 /// Every acquisition counts for itself, whoever asks.
