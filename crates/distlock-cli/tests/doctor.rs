@@ -179,7 +179,7 @@ fn rules_follow_the_url() {
 
 #[test]
 fn every_server_of_a_cluster_and_every_store_is_looked_at() {
-    let cluster = Cluster::builder(Flavor::Redis).replicas(1).password(CANARY);
+    let cluster = Cluster::builder(Flavor::Redis).replicas(1).patient().password(CANARY);
     let cluster = cluster.args(&["--appendonly", "yes"]).start_blocking();
     let (code, report) = json(&Bench::on(cluster.url("auto")), &[]);
     assert_eq!((code, bad(&report)), (0, vec![]), "{report}");

@@ -106,7 +106,7 @@ fn verdicts_and_figures() {
         let report = output(bench.distlock(["doctor", "--json"]));
         schema::check("doctor", &serde_json::from_slice(&report.stdout).unwrap());
         schema::check("demo", &bench.json(["demo", "--tasks", "10", "--stock", "3"]));
-        let report = bench.json(["bench", "--seconds", "300ms", "--tasks", "5"]);
+        let report = bench.json(["bench", "--seconds", "900ms", "--tasks", "5"]);
         schema::check("bench", &report);
         assert_eq!((&report["tasks"], &report["clients"]), (&json!(5), &json!(4)), "{report}");
     }
@@ -142,7 +142,7 @@ fn a_trial_leaves_nothing_behind_even_if_it_is_interrupted() {
     let none = keys();
     let kinds = ["mutex", "fair", "rw", "spin", "simple", "multi", "semaphore", "leased_semaphore"];
     for kind in kinds {
-        let report = bench.json(["bench", "--kind", kind, "--seconds", "90ms", "--tasks", "3"]);
+        let report = bench.json(["bench", "--kind", kind, "--seconds", "600ms", "--tasks", "3"]);
         schema::check("bench", &report);
         assert_eq!(report["kind"], kind);
         // What a lock leaves for the retries of a lost reply goes by itself, soon.

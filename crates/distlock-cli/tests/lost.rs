@@ -6,14 +6,17 @@ mod support;
 
 use std::fs;
 use std::process::{Command, Stdio};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use distlock_testkit::{Flavor, Proxy, Server};
-use support::{Bench, await_exit, await_handlers, code, is_alive, output, pid_in, wait_until};
+use distlock_testkit::{Flavor, Proxy, Server, Stopwatch};
+use support::{Bench, await_exit, code, is_alive, output, pid_in, wait_until};
 
 /// Notes when it works, and when it is asked to end; does not end.
 const BEATS: &str =
     "trap 'echo > asked' TERM; echo $$ > pid; while :; do date +%s%3N >> beats; sleep 0.01; done";
+
+/// SIGKILL comes this long before the end of a lease.
+const MARGIN: Duration = Duration::from_millis(100);
 
 /// Until when the key lives, in milliseconds of the calendar; 0 if this owner does not have it.
 fn expiry(server: &Server, name: &str, owner: &str) -> u64 {
@@ -44,35 +47,50 @@ fn number(text: &str) -> u64 {
     text.trim().parse().unwrap()
 }
 
+/// In milliseconds of the calendar.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64
+}
+
 /// The server is there, but not for the holder: the worst case, since others get in as soon as the key is gone.
 #[test]
 fn a_holder_that_is_cut_off_stops_its_command_before_the_key_expires() {
     let server = Server::builder(Flavor::Redis).start_blocking();
     for policy in ["stop", "kill"] {
-        let proxy = Proxy::start_blocking(server.addr());
-        let (cut_off, bench) = (Bench::on(proxy.url()), Bench::on(server.url()));
-        let name = format!("x-{policy}");
-        let options = ["--watchdog", "3s", "--on-lost", policy];
-        let mut run = cut_off.run(&options, &name, BEATS).spawn().unwrap();
-        cut_off.await_file("beats");
-        let owner = bench.show(&name)["holders"][0]["owner"].as_str().unwrap().to_owned();
-        proxy.blackhole(true);
-        let mut next = bench.run(&["--wait", "20s"], &name, "date +%s%3N > next").spawn().unwrap();
-        // What was under way may still arrive: the latest expiry of this owner's key counts.
-        let mut latest = 0;
-        wait_until("the end of the command", || {
-            latest = latest.max(expiry(&server, &name, &owner));
-            run.try_wait().unwrap().is_some()
-        });
-        assert_eq!(await_exit(&mut run).code(), Some(70), "{policy}");
-        assert_eq!(await_exit(&mut next).code(), Some(0), "{policy}");
-        let (last, next) = (last_beat(&cut_off), number(&bench.await_file("next")));
-        assert!(last < latest, "{policy}: it worked until {last}, the key lived until {latest}");
-        assert!(last < next, "{policy}: two were inside");
+        assert!((0..3).any(|_| is_stopped_in_time(&server, policy)), "{policy}: never in time");
+    }
+}
+
+/// False if it came too late on a machine that stood still meanwhile: that says nothing.
+fn is_stopped_in_time(server: &Server, policy: &str) -> bool {
+    let (proxy, clock) = (Proxy::start_blocking(server.addr()), Stopwatch::start());
+    let (cut_off, bench) = (Bench::on(proxy.url()), Bench::on(server.url()));
+    let name = format!("x-{policy}");
+    let options = ["--watchdog", "9s", "--on-lost", policy];
+    let mut run = cut_off.run(&options, &name, BEATS).spawn().unwrap();
+    cut_off.await_file("beats");
+    let owner = bench.show(&name)["holders"][0]["owner"].as_str().unwrap().to_owned();
+    proxy.blackhole(true);
+    let mut next = bench.run(&["--wait", "20s"], &name, "date +%s%3N > next").spawn().unwrap();
+    // What was under way may still arrive: the latest expiry of this owner's key counts.
+    let mut latest = 0;
+    wait_until("the end of the command", || {
+        latest = latest.max(expiry(server, &name, &owner));
+        run.try_wait().unwrap().is_some()
+    });
+    assert_eq!(await_exit(&mut run).code(), Some(70), "{policy}");
+    assert_eq!(await_exit(&mut next).code(), Some(0), "{policy}");
+    assert!(!is_alive(pid_in(&cut_off.await_file("pid"))), "{policy}");
+    let (last, next) = (last_beat(&cut_off), number(&bench.await_file("next")));
+    let (in_time, stalled) = (last < latest.min(next), clock.stalled());
+    let worked =
+        format!("it worked until {last}, the key lived until {latest}, the next at {next}");
+    assert!(in_time || stalled > MARGIN, "{policy}: {worked}");
+    if in_time {
         assert_eq!(cut_off.path("asked").exists(), policy == "stop", "{policy}");
-        assert!(!is_alive(pid_in(&cut_off.await_file("pid"))), "{policy}");
         println!("{policy}: stopped {} ms before the key expired", latest - last);
     }
+    in_time
 }
 
 /// It wakes up when the key has expired, and lets the next one in at once.
@@ -80,17 +98,17 @@ fn a_holder_that_is_cut_off_stops_its_command_before_the_key_expires() {
 fn a_server_that_freezes_lets_nobody_in_beside_the_command() {
     let server = Server::builder(Flavor::Redis).start_blocking();
     let bench = Bench::on(server.url());
-    let mut run = bench.run(&["--watchdog", "2s"], "x", BEATS).spawn().unwrap();
+    let mut run = bench.run(&["--watchdog", "9s"], "x", BEATS).spawn().unwrap();
     bench.await_file("beats");
     let owner = bench.show("x")["holders"][0]["owner"].as_str().unwrap().to_owned();
-    let mut next = bench.run(&["--wait", "20s"], "x", "date +%s%3N > next").spawn().unwrap();
-    await_handlers(&next);
+    let mut next = bench.run(&["--wait", "30s"], "x", "date +%s%3N > next").spawn().unwrap();
+    wait_until("somebody waits", || bench.show("x")["waiters"] == 1);
+    // After a renewal, so that the next one does not come before the server freezes.
+    let before = expiry(&server, "x", &owner);
+    wait_until("a renewal", || expiry(&server, "x", &owner) > before);
     let expiry = expiry(&server, "x", &owner);
     server.stop();
-    wait_until("the key expires", || {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        now.as_millis() as u64 > expiry
-    });
+    wait_until("the key expires", || now() > expiry);
     server.cont();
     assert_eq!(await_exit(&mut run).code(), Some(70));
     assert_eq!(await_exit(&mut next).code(), Some(0));
@@ -103,7 +121,7 @@ fn a_deleted_lock_ends_the_command() {
     let server = Server::builder(Flavor::Redis).start_blocking();
     for policy in ["stop", "kill"] {
         let bench = Bench::on(server.url());
-        let options = ["--watchdog", "2s", "--on-lost", policy];
+        let options = ["--watchdog", "12s", "--on-lost", policy];
         let mut run = bench.run(&options, "x", BEATS).spawn().unwrap();
         bench.await_file("beats");
         server.try_cli_blocking(&["DEL", "x"]).unwrap();
@@ -117,12 +135,12 @@ fn a_lock_that_is_taken_away_leaves_the_grace_and_no_more() {
     let server = Server::builder(Flavor::Redis).start_blocking();
     for (policy, how) in [("stop", "was stopped"), ("kill", "was killed")] {
         let bench = Bench::on(server.url());
-        let options = ["--watchdog", "15s", "--on-lost", policy];
+        let options = ["--watchdog", "18s", "--on-lost", policy];
         let mut run = bench.run(&options, "x", BEATS).spawn().unwrap();
         bench.await_file("beats");
         let expiry = take_away(&server, "x");
         assert_eq!(await_exit(&mut run).code(), Some(70), "{policy}");
-        // It is noticed about ten seconds before that, and the grace is five.
+        // It is noticed about twelve seconds before that, and the grace is five.
         let last = last_beat(&bench);
         assert!(last + 2_500 < expiry, "{policy}: it worked until {last}, the key until {expiry}");
         let said = String::from_utf8(run.wait_with_output().unwrap().stderr).unwrap();
@@ -134,13 +152,16 @@ fn a_lock_that_is_taken_away_leaves_the_grace_and_no_more() {
 fn who_kills_waits_for_the_last_moment() {
     let bench = Bench::new();
     let script = format!("date +%s%3N > began; {BEATS}");
+    let (before, clock) = (now(), Stopwatch::start());
     let run = output(bench.run(&["--lease", "9s", "--on-lost", "kill"], "x", &script));
     let said = String::from_utf8(run.stderr).unwrap();
     assert_eq!(run.status.code(), Some(70), "{said}");
     assert!(said.contains("was killed") && said.contains("its lease ended"), "{said}");
     let (began, last) = (number(&bench.await_file("began")), last_beat(&bench));
     // Who stops would begin at six.
-    assert!(last > began + 6_500 && last < began + 9_000, "{} ms", last - began);
+    assert!(last > before + 6_500, "{} ms", last - before);
+    let stalled = clock.stalled().as_millis() as u64;
+    assert!(last < began + 9_000 + stalled, "{} ms", last - began);
     assert!(!bench.path("asked").exists());
 }
 
@@ -196,7 +217,7 @@ fn what_could_not_be_renewed_in_time_is_not_said_to_be_lost() {
     let proxy = Proxy::start_blocking(server.addr());
     let bench = Bench::on(proxy.url());
     let script = "trap 'exit 0' TERM; echo > ready; while :; do sleep 0.02; done";
-    let mut run = bench.run(&["--watchdog", "9s"], "x", script).spawn().unwrap();
+    let mut run = bench.run(&["--watchdog", "15s"], "x", script).spawn().unwrap();
     bench.await_file("ready");
     proxy.blackhole(true);
     assert_eq!(await_exit(&mut run).code(), Some(70));

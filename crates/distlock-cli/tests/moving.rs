@@ -2,17 +2,28 @@
 
 mod support;
 
+use std::time::Duration;
+
 use distlock_testkit::{Flavor, SentinelSet};
 use support::{Bench, code};
 
 /// The command goes on while another server takes over, and keeps others out there.
 #[tokio::test]
 async fn a_command_outlives_a_failover() {
-    let set = SentinelSet::builder(Flavor::Redis).start().await;
+    // A machine that is busy is no reason to choose another primary.
+    let patient = Duration::from_secs(600);
+    let set = SentinelSet::builder(Flavor::Redis).down_after(patient).start().await;
     let bench = Bench::on(set.url());
-    let holder = bench.hold(&[], "k");
+    let holder = bench.hold(&["--watchdog", "60s"], "k");
     set.replicated().await;
     let old = set.primary().await;
+    for sentinel in set.sentinels() {
+        let dead = ["SENTINEL", "SET", set.name(), "down-after-milliseconds", "1000"];
+        sentinel.cli(&dead).await;
+        // One that stood still for two seconds would do nothing for thirty.
+        let rests = ["SENTINEL", "DEBUG", "tilt-trigger", "600000", "tilt-period", "1"];
+        sentinel.cli(&rests).await;
+    }
     old.kill();
     set.replaced(&old).await;
     assert_eq!(code(bench.run(&["--wait", "0"], "k", "echo never")), 75);

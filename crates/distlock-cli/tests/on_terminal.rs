@@ -38,7 +38,7 @@ fn what_the_command_started_does_not_outlive_a_lost_lock() {
     for policy in ["stop", "kill"] {
         let bench = Bench::new();
         let script = format!("{FAMILY} trap 'exit 0' TERM; while :; do wait; done");
-        let options = ["--watchdog", "3s", "--on-lost", policy];
+        let options = ["--watchdog", "12s", "--on-lost", policy];
         let mut terminal = on_terminal(&bench.run(&options, "x", &script));
         let family = family(&bench);
         assert_eq!(code(bench.distlock(["unlock", "--force", "x"])), 0);

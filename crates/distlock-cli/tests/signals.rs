@@ -141,7 +141,7 @@ fn a_stopped_command_wakes_up_to_what_it_is_told() {
 fn a_stopped_command_can_end_in_good_order_before_its_lease_does() {
     let bench = Bench::new();
     let script = format!("trap 'echo > got; exit 0' TERM; echo $$ > pid; kill -STOP $$; {LISTEN}");
-    let mut run = start(&bench, &["--lease", "6s"], &script);
+    let mut run = start(&bench, &["--lease", "12s"], &script);
     let command = pid_in(&bench.await_file("pid"));
     wait_until("it is stopped", || is_stopped(command));
     assert_eq!(await_exit(&mut run).code(), Some(70));

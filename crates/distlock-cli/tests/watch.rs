@@ -88,7 +88,9 @@ fn whatever_ends_it_gives_the_terminal_back() {
     let mut terminal = watch(&bench, &["--count", "3"]);
     assert_eq!(terminal.end().code(), Some(0));
     support::wait_until("the end", || terminal.is_as_before());
-    assert!(String::from_utf8_lossy(&terminal.bytes()).contains("\u{1b}[?1049h"), "it drew");
+    support::wait_until("it drew", || {
+        String::from_utf8_lossy(&terminal.bytes()).contains("\u{1b}[?1049h")
+    });
 }
 
 fn hold(bench: &Bench, name: &str) -> (Locks, Guard) {
@@ -141,9 +143,11 @@ fn names_cannot_command_the_terminal_and_colours_can_be_had_off() {
     terminal.await_text("job:\\u{1b}[2J");
     terminal.press("q");
     terminal.end();
-    let bytes = String::from_utf8_lossy(&terminal.bytes()).into_owned();
-    assert!(!bytes.contains("\u{1b}]0;"), "{bytes:?}");
-    assert!(bytes.contains("\u{1b}[38;5;") || bytes.contains("\u{1b}[32m"), "{bytes:?}");
+    let bytes = || String::from_utf8_lossy(&terminal.bytes()).into_owned();
+    support::wait_until("colours", || {
+        bytes().contains("\u{1b}[38;5;") || bytes().contains("\u{1b}[32m")
+    });
+    assert!(!bytes().contains("\u{1b}]0;"), "{:?}", bytes());
 
     let mut plain = bench.distlock(["watch", "--interval", "100ms"]);
     plain.env("NO_COLOR", "1");
