@@ -2,7 +2,7 @@
 
 use distlock::store::Command;
 use distlock::{ErrorKind, Locks};
-use distlock_testkit::suites::{Ground, Site};
+use distlock_testkit::suites::{Ground, Site, eventually};
 use distlock_testkit::{Cluster, Flavor};
 
 use crate::LONG;
@@ -11,7 +11,7 @@ const SPLIT: [&str; 6] = ["a{b", "a}b", "{}", "x{}y", "{", "}{"];
 
 #[tokio::test]
 async fn names_that_split_are_refused_by_every_kind() {
-    let cluster = Cluster::builder(Flavor::Redis).start().await;
+    let cluster = Cluster::builder(Flavor::Redis).patient().start().await;
     let locks = Locks::connect(&cluster.url("auto")).await.expect("a cluster");
     let sent = async || {
         let mut sent = 0;
@@ -47,7 +47,8 @@ async fn names_that_split_are_refused_by_every_kind() {
         }
     }
     // Asking for several goes to those that can be asked first; what they got is given back.
-    assert!(!locks.mutex("other").is_locked().await.expect("an answer"));
+    let free = || async { !locks.mutex("other").is_locked().await.expect("an answer") };
+    eventually("it is given back", free).await;
     for name in ["x{t}y", "{t}"] {
         let error = locks.latch(name).init(1).await.expect_err("a latch with a brace");
         assert_eq!(error.kind(), ErrorKind::InvalidName, "{name}: {error}");
@@ -63,7 +64,7 @@ async fn names_with_a_tag_are_as_good_as_any() {
         let name = ground.name("x{tag}y");
         let guard = here.fair(&name).lock().lease(LONG).await.expect("free");
         let waiting = tokio::spawn(async move { elsewhere.fair(&name).lock().await.map(drop) });
-        distlock_testkit::suites::eventually("somebody waits", || async {
+        eventually("somebody waits", || async {
             let seen = here.fair(guard.name()).inspect().await;
             seen.is_ok_and(|seen| !seen.queue.is_empty())
         })

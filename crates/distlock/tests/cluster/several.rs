@@ -55,7 +55,7 @@ mod majority {
 /// One script for all members of a slot, as on a single server.
 #[tokio::test]
 async fn members_of_one_slot_cost_one_script() {
-    let cluster = Cluster::builder(Flavor::Redis).start().await;
+    let cluster = Cluster::builder(Flavor::Redis).patient().start().await;
     let locks = Locks::connect(&cluster.url("auto")).await.expect("a cluster");
     let names = ["{t}a", "{t}b", "{t}c", "{t}d"];
     // The first time the server has to be told the script.

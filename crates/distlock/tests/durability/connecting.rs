@@ -3,7 +3,7 @@
 use distlock::{Durability, ErrorKind, Locks};
 use distlock_testkit::{Flavor, Replicas, Server};
 
-use crate::with_acks;
+use crate::{acknowledged, with_acks};
 
 pub(crate) async fn a_user_that_may_not_wait_is_unsupported(flavor: Flavor) {
     let set = Replicas::start(flavor, 1).await;
@@ -25,7 +25,8 @@ pub(crate) async fn a_user_that_may_not_wait_is_unsupported(flavor: Flavor) {
     // Given it, it works; and taken away under way, nothing stays.
     set.primary.cli(&["ACL", "SETUSER", "lk", "+wait"]).await;
     let locks = with_acks(&url, 1).await;
-    locks.mutex("k").lock().await.unwrap().unlock().await.unwrap();
+    let held = acknowledged(async || locks.mutex("k").lock().await).await;
+    held.unlock().await.unwrap();
     set.primary.cli(&["ACL", "SETUSER", "lk", "-wait"]).await;
     let error = locks.mutex("k").lock().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");

@@ -73,6 +73,14 @@ impl Kind {
         })
     }
 
+    /// The name of one of the locks that it takes.
+    pub(crate) fn one_of(self, name: &str) -> String {
+        match self {
+            Kind::Multi => format!("{name}a"),
+            _ => name.to_owned(),
+        }
+    }
+
     /// How many permits are left, for the kinds that have some.
     pub(crate) async fn permits(self, locks: &Locks, name: &str) -> Option<i64> {
         match self {

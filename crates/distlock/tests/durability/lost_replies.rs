@@ -1,7 +1,6 @@
 //! Answers that do not arrive.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::OnceLock;
 
 use distlock::Locks;
 use distlock_testkit::suites::eventually;
@@ -9,15 +8,16 @@ use distlock_testkit::{Flavor, Match, Proxy, Replicas};
 use tokio::time::timeout;
 
 use crate::kinds::{KINDS, Kind};
-use crate::{SOON, assert_not_durable, ms, with_acks};
+use crate::{SOON, acknowledged, assert_not_durable, ms, with_acks};
 
 async fn scene(flavor: Flavor) -> (Replicas, Proxy, Locks) {
     let set = Replicas::start(flavor, 1).await;
     let proxy = Proxy::start(set.primary.addr()).await;
     let locks = with_acks(&proxy.url(), 1).await;
-    // Scripts are known from here on, so that the n-th step is the n-th script.
+    // Scripts are known from here on, so that each step is one script.
     for kind in KINDS {
-        kind.take(&locks, "warm", true).await.unwrap().expect("free").await.unwrap();
+        let taken = acknowledged(async || kind.take(&locks, "warm", true).await).await;
+        taken.expect("free").await.unwrap();
         set.primary.cli(&["DEL", "warm"]).await;
     }
     (set, proxy, locks)
@@ -31,11 +31,19 @@ async fn assert_nothing_left(set: &Replicas, kind: Kind, name: &str) {
     eventually(&format!("{name}: nothing is left"), clean).await;
 }
 
-/// The `n`-th step about a name, counted from 0.
-fn step(name: &str, n: u64) -> Match {
-    let seen = Arc::new(AtomicU64::new(0));
-    let nth = Match::by(move |_| seen.fetch_add(1, Ordering::SeqCst) == n);
-    Match::command("EVALSHA").and(Match::token(name)).and(nth)
+/// A step about a name.
+fn step(name: &str) -> Match {
+    Match::command("EVALSHA").and(Match::token(name))
+}
+
+/// The first step about a name that is another one than the first of all: what takes it back, however often it was asked for.
+fn roll_back(name: &str) -> Match {
+    let first: OnceLock<Vec<u8>> = OnceLock::new();
+    let another = Match::by(move |request| {
+        let script = &request.args()[1];
+        first.get_or_init(|| script.clone()) != script
+    });
+    step(name).and(another)
 }
 
 /// An acquisition whose answer was lost is sent again over another connection. If that wrote nothing, `WAIT` would be about
@@ -46,7 +54,7 @@ pub(crate) async fn what_is_sent_again_is_acknowledged_anew(flavor: Flavor) {
     set.replica().stop();
     for kind in KINDS {
         let name = format!("<{kind:?}");
-        let lost = proxy.reset_instead_of_replies_to(step(&name, 0), 1);
+        let lost = proxy.reset_instead_of_replies_to(step(&name), 1);
         let taken = timeout(SOON, kind.take(&locks, &name, true)).await.expect("told").map(drop);
         assert_eq!(lost.hits(), 1, "{name}");
         assert_not_durable(&taken.unwrap_err(), 0, 1);
@@ -54,7 +62,7 @@ pub(crate) async fn what_is_sent_again_is_acknowledged_anew(flavor: Flavor) {
     }
     // Of many permits there are enough left for the one that is sent again.
     let many = locks.semaphore("<many").with_permits(9);
-    let lost = proxy.reset_instead_of_replies_to(step("<many", 0), 1);
+    let lost = proxy.reset_instead_of_replies_to(step("<many"), 1);
     assert_not_durable(&many.acquire(2).await.unwrap_err(), 0, 1);
     assert_eq!((lost.hits(), many.available().await.unwrap()), (1, 9));
     set.replica().cont();
@@ -64,9 +72,9 @@ pub(crate) async fn what_is_sent_again_is_acknowledged_anew(flavor: Flavor) {
 pub(crate) async fn a_re_entry_that_is_sent_again_is_acknowledged_anew(flavor: Flavor) {
     let (set, proxy, locks) = scene(flavor).await;
     let (me, rw) = (locks.owner(), locks.rw("<rw"));
-    let outer = rw.write().owner(&me).await.unwrap();
+    let outer = acknowledged(async || rw.write().owner(&me).await).await;
     set.replica().stop();
-    let lost = proxy.reset_instead_of_replies_to(step("<rw", 0), 1);
+    let lost = proxy.reset_instead_of_replies_to(step("<rw"), 1);
     // For less than the outer one has: nothing but the count is new, and when it is sent again not even that.
     let inner = timeout(SOON, rw.write().owner(&me).lease(ms(1000))).await.expect("told");
     assert_eq!(lost.hits(), 1);
@@ -85,9 +93,9 @@ async fn a_roll_back_without_an_answer_is_told_again() {
         for kind in [Kind::Mutex, Kind::Fair, Kind::Write, Kind::Semaphore, Kind::LeasedSemaphore] {
             let name = format!("<{kind:?}{how}");
             let rule = match how {
-                "reply" => proxy.swallow_replies_to(step(&name, 1), 1),
-                "request" => proxy.drop_requests_to(step(&name, 1), 1),
-                _ => proxy.reset_instead_of_replies_to(step(&name, 1), 1),
+                "reply" => proxy.swallow_replies_to(roll_back(&name), 1),
+                "request" => proxy.drop_requests_to(roll_back(&name), 1),
+                _ => proxy.reset_instead_of_replies_to(roll_back(&name), 1),
             };
             let taken =
                 timeout(SOON, kind.take(&locks, &name, true)).await.expect("told").map(drop);
@@ -107,9 +115,9 @@ async fn a_lost_answer_of_the_replicas_is_asked_for_again() {
         for must in [true, false] {
             let name = format!("<{kind:?}{must}");
             let lost = proxy.reset_instead_of_replies_to(Match::command("WAIT"), 1);
-            let unlock = timeout(SOON, kind.take(&locks, &name, must)).await.expect("told");
+            let take = async || timeout(SOON, kind.take(&locks, &name, must)).await.expect("told");
+            let unlock = acknowledged(take).await.expect("free");
             assert_eq!(lost.hits(), 1, "{name}");
-            let unlock = unlock.unwrap().expect("free");
             assert!(kind.permits(&locks, &name).await.is_none_or(|left| left == 1), "{name}");
             unlock.await.unwrap();
             assert_nothing_left(&set, kind, &name).await;
@@ -129,7 +137,7 @@ pub(crate) async fn a_script_that_had_to_be_loaded_is_acknowledged(flavor: Flavo
         assert_not_durable(&taken.unwrap_err(), 0, 1);
         assert_nothing_left(&set, kind, &name).await;
         set.thaw().await;
-        let unlock = kind.take(&locks, &name, true).await.unwrap().expect("free");
-        unlock.await.unwrap();
+        let taken = acknowledged(async || kind.take(&locks, &name, true).await).await;
+        taken.expect("free").await.unwrap();
     }
 }

@@ -14,9 +14,9 @@ mod passing_on;
 mod several;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use distlock::{Durability, Error, ErrorKind, Locks};
+use distlock::{Durability, Error, ErrorKind, Locks, Result};
 use distlock_testkit::suites::Recorder;
 use distlock_testkit::{Replicas, Server};
 
@@ -34,6 +34,18 @@ const fn ms(n: u64) -> Duration {
 async fn with_acks(url: &str, acks: u32) -> Locks {
     let builder = Locks::builder().url(url).watchdog(LONG).durability(Durability::Acks(acks));
     builder.connect().await.expect("a server that knows WAIT")
+}
+
+/// Takes something where replicas follow. They have half a second to acknowledge it, and a machine that does other things may stand
+/// still for longer: then it is asked for again.
+async fn acknowledged<T>(mut take: impl AsyncFnMut() -> Result<T>) -> T {
+    let until = Instant::now() + SOON;
+    loop {
+        match take().await {
+            Err(e) if e.kind() == ErrorKind::NotDurable && Instant::now() < until => {}
+            answer => return answer.unwrap(),
+        }
+    }
 }
 
 /// A process that needs none, and what it was told.

@@ -4,7 +4,7 @@ use distlock::Locks;
 use distlock_testkit::suites::eventually;
 use distlock_testkit::{Flavor, SentinelSet, Server};
 
-use crate::strikes::served_by;
+use crate::strikes::{served_by, set_up};
 use crate::{LONG, SOON};
 
 /// Whether the library has asked a sentinel by now, and will again.
@@ -22,9 +22,9 @@ async fn asked(sentinel: &Server) {
 /// A sentinel that was cut off names a primary from before, and that one may still believe in itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sentinel_that_knows_less_is_not_believed() {
-    let set = SentinelSet::builder(Flavor::Redis).start().await;
+    let set = set_up(SentinelSet::builder(Flavor::Redis)).await;
     // It has the same name for another primary, and knows of no change.
-    let old = SentinelSet::builder(Flavor::Redis).replicas(0).start().await;
+    let old = set_up(SentinelSet::builder(Flavor::Redis).replicas(0)).await;
     let new = set.fail_over().await;
     let mut sentinels = set.sentinels().to_vec();
     sentinels.push(old.sentinels()[0].clone());
@@ -44,16 +44,13 @@ async fn a_sentinel_that_knows_less_is_not_believed() {
 /// Sentinels that are set up anew count from 0 again: they know less than before, but all of them say so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sentinels_that_were_set_up_anew_are_believed() {
-    let set = SentinelSet::builder(Flavor::Redis).start().await;
+    let set = set_up(SentinelSet::builder(Flavor::Redis)).await;
     let locks = Locks::connect(&set.url()).await.expect("a set");
     let first = set.fail_over().await;
     served_by(&first, &locks).await;
     let old = set.servers()[0].clone();
     set.follows(&old).await;
-    eventually("it is up to date", || async {
-        old.info_field("master_link_status").await.as_deref() == Some("up")
-    })
-    .await;
+    set.replicated().await;
     for sentinel in set.sentinels() {
         sentinel.cli(&["SENTINEL", "REMOVE", set.name()]).await;
     }

@@ -5,6 +5,7 @@ use distlock_testkit::server::SentinelBuilder;
 use distlock_testkit::{Flavor, SentinelSet};
 
 use crate::LONG;
+use crate::strikes::set_up;
 
 /// Nobody listens there: below the range of the testkit, and not a port of anything usual.
 const NOBODY: [&str; 2] = ["127.0.0.1:1", "127.0.0.1:2"];
@@ -147,13 +148,14 @@ async fn everybody_speaks_tls() {
 
     use crate::strikes::served_by;
 
-    let set = calm(Flavor::Redis).password("canary").tls().start().await;
+    let set = set_up(SentinelSet::builder(Flavor::Redis).password("canary").tls()).await;
     let url = set.url();
     serves(&url).await;
     serves(&set.replicated_url()).await;
     let locks = Locks::connect(&url).await.expect("the authority is trusted");
     let guard = locks.mutex("k").lock().lease(LONG).await.expect("free");
     let waiter = waiting(&url, "k").await;
+    set.replicated().await;
     served_by(&*set.fail_over().await, &locks).await;
     guard.unlock().await.expect("held");
     waiter.enters().await;
@@ -171,7 +173,7 @@ async fn everybody_speaks_tls() {
 /// Two clients of one set see that they are: taken together, their locks are taken in one order.
 #[tokio::test]
 async fn one_set_is_one_place_whoever_is_primary() {
-    let set = calm(Flavor::Redis).start().await;
+    let set = set_up(SentinelSet::builder(Flavor::Redis)).await;
     let one = Locks::connect(&set.url_by(&set.sentinels()[..1], "mm")).await.expect("a set");
     set.fail_over().await;
     let other = Locks::connect(&set.url_by(&set.sentinels()[1..], "mm")).await.expect("a set");

@@ -9,11 +9,11 @@ use distlock_testkit::suites::{Recorder, Section, eventually};
 use distlock_testkit::{Flavor, SentinelSet};
 use tokio::task::JoinHandle;
 
-use crate::strikes::{Strike, served_by};
+use crate::strikes::{Strike, served_by, set_up};
 use crate::{LONG, SOON};
 
 /// Outlives a failover on a machine that does other things.
-const WATCHDOG: Duration = Duration::from_secs(20);
+const WATCHDOG: Duration = Duration::from_secs(60);
 
 /// Somebody who waits for a lock of any kind.
 struct Waiting(&'static str, JoinHandle<distlock::Result<()>>);
@@ -40,7 +40,7 @@ impl Waiting {
 
 /// Whoever waits, for whatever, is woken by the new primary: nobody looks again by itself before the leases end.
 async fn waiters_enter(flavor: Flavor, strike: Strike, url: impl Fn(&SentinelSet) -> String) {
-    let set = SentinelSet::builder(flavor).start().await;
+    let set = set_up(SentinelSet::builder(flavor)).await;
     let url = url(&set);
     let locks = Locks::connect(&url).await.expect("a set");
     let semaphore = locks.semaphore("s");
@@ -153,7 +153,7 @@ mod whoever_waits_enters {
 /// What had reached the replica outlives its primary: the watchdog keeps it, a crowd that wants it stays out, and nobody
 /// hangs when it is let go.
 async fn holders_keep(flavor: Flavor, strike: Strike, url: impl Fn(&SentinelSet) -> String) {
-    let set = SentinelSet::builder(flavor).start().await;
+    let set = set_up(SentinelSet::builder(flavor)).await;
     let url = url(&set);
     let seen = Recorder::new();
     let builder = Locks::builder().url(&url).watchdog(WATCHDOG).observer(seen.clone());

@@ -7,7 +7,7 @@ use distlock_testkit::suites::{eventually, in_line, waiting};
 use distlock_testkit::{Flavor, SentinelSet};
 
 use crate::LONG;
-use crate::strikes::{Strike, served_by};
+use crate::strikes::{Strike, replaced, served_by, set_up};
 
 /// Told to change places, a primary does so without a word to the sentinels, who go on naming it: it says itself whom it
 /// follows now.
@@ -19,7 +19,7 @@ async fn a_primary_that_steps_down_by_itself_is_followed() {
 }
 
 async fn steps_down(flavor: Flavor) {
-    let set = SentinelSet::builder(flavor).start().await;
+    let set = set_up(SentinelSet::builder(flavor)).await;
     let url = set.url();
     let locks = Locks::connect(&url).await.expect("a set");
     let guard = locks.mutex("k").lock().lease(LONG).await.expect("free");
@@ -34,6 +34,7 @@ async fn steps_down(flavor: Flavor) {
         new.pubsub_channels().await.iter().any(|name| name.starts_with("redisson"))
     })
     .await;
+    served_by(&new, &locks).await;
     guard.unlock().await.expect("held");
     waiter.enters().await;
     set.assert_clean("").await;
@@ -47,8 +48,9 @@ async fn without_sentinels_an_empty_primary_is_not_chosen() {
     let locks = Locks::connect(&url).await.expect("servers");
     let guard = locks.mutex("k").lock().lease(LONG).await.expect("free");
     set.replicated().await;
-    // Not by the sentinels, who would put things right.
     let (old, new) = (set.primary().await, set.replica().await);
+    // Not by the sentinels, who would put things right.
+    set.sentinels().iter().for_each(|sentinel| sentinel.kill());
     old.kill();
     new.cli(&["REPLICAOF", "NO", "ONE"]).await;
     served_by(&new, &locks).await;
@@ -94,7 +96,7 @@ async fn a_primary_that_restarts_with_its_data_costs_nothing() {
 /// A place in a queue is kept by the store, and outlives its server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_waits_in_line_keeps_its_place() {
-    let set = SentinelSet::builder(Flavor::Redis).start().await;
+    let set = set_up(SentinelSet::builder(Flavor::Redis)).await;
     let locks = Locks::connect(&set.url()).await.expect("a set");
     let guard = locks.fair("k").lock().lease(LONG).await.expect("free");
     let line = in_line(&set.url(), "k", 4).await;
@@ -109,16 +111,21 @@ async fn whoever_waits_in_line_keeps_its_place() {
 /// Whoever drops the last handle leaves no connection behind, neither to a server nor to a sentinel.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_left_when_the_last_handle_goes() {
-    let set = SentinelSet::builder(Flavor::Redis).start().await;
+    let set = set_up(SentinelSet::builder(Flavor::Redis)).await;
     let ours = async || {
         let mut ours = 0;
         for server in set.servers().iter().chain(set.sentinels()) {
-            let clients = server.clients().await;
-            let is_ours = |client: &&String| {
+            let clients = loop {
+                // Sentinels cut every connection to a server whose role they change.
+                if let Ok(list) = server.try_cli(&["CLIENT", "LIST"]).await {
+                    break redis::from_redis_value::<String>(list).expect("a text");
+                }
+            };
+            let is_ours = |client: &&str| {
                 let words = ["cmd=evalsha", "cmd=role", "cmd=hello", "cmd=sentinel|sentinels"];
                 words.iter().any(|word| client.contains(word))
             };
-            ours += clients.iter().filter(is_ours).count();
+            ours += clients.lines().filter(is_ours).count();
         }
         ours
     };
@@ -138,7 +145,7 @@ async fn nothing_is_left_when_the_last_handle_goes() {
 /// One sentinel of three is enough to go on, and a frozen one holds nobody up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sentinels_may_die_and_freeze() {
-    let set = SentinelSet::builder(Flavor::Redis).start().await;
+    let set = set_up(SentinelSet::builder(Flavor::Redis)).await;
     let locks = Locks::connect(&set.url()).await.expect("a set");
     set.sentinels()[0].stop();
     set.sentinels()[1].kill();
@@ -153,8 +160,8 @@ async fn sentinels_may_die_and_freeze() {
     let guard = locks.mutex("k").lock().lease(LONG).await.expect("free");
     set.replicated().await;
     let old = set.primary().await;
-    old.kill();
-    set.replaced(&old).await;
+    let new = replaced(&set, &old, || old.kill()).await;
+    served_by(&new, &locks).await;
     guard.extend(2 * LONG).await.expect("replicated");
     guard.unlock().await.expect("held");
     set.assert_clean("").await;

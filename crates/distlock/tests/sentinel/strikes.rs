@@ -4,9 +4,44 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use distlock::Locks;
+use distlock_testkit::server::SentinelBuilder;
 use distlock_testkit::{Flavor, SentinelSet, Server};
 
-use crate::SOON;
+use crate::{LONG, SOON};
+
+/// Starts a set in which nobody is taken for dead, and no sentinel rests, because the machine is busy: what happens to the
+/// primary is up to the test.
+pub(crate) async fn set_up(builder: SentinelBuilder) -> SentinelSet {
+    let set = builder.down_after(LONG).start().await;
+    for sentinel in set.sentinels() {
+        // One that stood still for two seconds would do nothing for thirty. Redis 6.2 cannot be told otherwise.
+        let rests = ["SENTINEL", "DEBUG", "tilt-trigger", "600000", "tilt-period", "1"];
+        let _ = sentinel.try_cli(&rests).await;
+    }
+    set
+}
+
+/// Has the sentinels that run take a server for dead after this time.
+async fn dead_after(set: &SentinelSet, time: Duration) {
+    let millis = time.as_millis().to_string();
+    for sentinel in set.sentinels().iter().filter(|sentinel| !sentinel.is_stopped()) {
+        let setting = ["SENTINEL", "SET", set.name(), "down-after-milliseconds", &millis];
+        sentinel.cli(&setting).await;
+    }
+}
+
+/// Strikes the primary, and returns the server that the sentinels choose in its place.
+pub(crate) async fn replaced(
+    set: &SentinelSet,
+    old: &Server,
+    strike: impl FnOnce(),
+) -> Arc<Server> {
+    dead_after(set, Duration::from_secs(1)).await;
+    strike();
+    let new = set.replaced(old).await;
+    dead_after(set, LONG).await;
+    new
+}
 
 /// How a primary is taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,15 +60,17 @@ impl Strike {
     /// Strikes, and returns the server that was the primary and the one that is.
     pub(crate) async fn hit(self, set: &SentinelSet) -> (Arc<Server>, Arc<Server>) {
         let old = set.primary().await;
-        match self {
-            Strike::Kill => old.kill(),
+        let new = match self {
+            Strike::Kill => replaced(set, &old, || old.kill()).await,
             Strike::Freeze => {
-                set.sentinels()[0].stop();
-                old.stop();
+                let freeze = || {
+                    set.sentinels()[0].stop();
+                    old.stop();
+                };
+                replaced(set, &old, freeze).await
             }
-            Strike::Manual => return (old, set.fail_over().await),
-        }
-        let new = set.replaced(&old).await;
+            Strike::Manual => set.fail_over().await,
+        };
         (old, new)
     }
 
@@ -74,7 +111,7 @@ async fn times_to_recover() {
     let flavors = [Flavor::Redis, Flavor::Valkey];
     for flavor in flavors.into_iter().filter(|flavor| flavor.program().is_some()) {
         for strike in Strike::ALL {
-            let set = SentinelSet::builder(flavor).start().await;
+            let set = set_up(SentinelSet::builder(flavor)).await;
             let locks = Locks::connect(&set.url()).await.expect("a set");
             locks.mutex("probe").lock().await.expect("free").unlock().await.expect("held");
             let new = set.replica().await;
