@@ -8,7 +8,7 @@ macro_rules! exclusive_beside_java {
         use distlock_testkit::peer::Kind;
         use tokio::time::timeout;
 
-        use crate::{HOUR, IN_VAIN, Line, ms, secs};
+        use crate::{HOUR, IN_VAIN, Line, SOON, hearing, ms, secs};
 
         const JAVA: Kind = $java;
         const LINE: Line = $line;
@@ -64,7 +64,7 @@ macro_rules! exclusive_beside_java {
         /// Whoever waits is called: the lease would last for an hour.
         pub(super) async fn each_gets_in_when_the_other_leaves(pair: Pair) {
             let (java, name) = (pair.java("a"), pair.name("k"));
-            let lock = pair.builder().connect().await.expect("the server answers").$kind(&name);
+            let lock = hearing(&pair).await.$kind(&name);
             for how in 0..6 {
                 let guard = lock.lock().lease(HOUR).await.expect("it gets free");
                 // Who has left must not be taken for one who waits.
@@ -83,7 +83,7 @@ macro_rules! exclusive_beside_java {
                 LINE.forms(&pair, &name, 1).await;
                 assert!(!waiter.is_finished(), "two are inside");
                 java.unlock(JAVA, &name).await;
-                let guard = timeout(secs(8), waiter).await.expect("it is called");
+                let guard = timeout(SOON, waiter).await.expect("it is called");
                 let guard = guard.expect("no panic").expect("it gets free");
                 guard.unlock().await.expect("it was held");
             }
@@ -195,13 +195,13 @@ macro_rules! exclusive_beside_java {
         pub(super) async fn java_forces_rust_out(pair: Pair) {
             let (java, name) = (pair.java("a"), pair.name("k"));
             let guard = pair.rust().await.$kind(&name).lock().await.expect("it is free");
-            let elsewhere = pair.builder().connect().await.expect("the server answers");
+            let elsewhere = hearing(&pair).await;
             let next = elsewhere.$kind(&name).lock().lease(HOUR);
             let next = tokio::spawn(next.into_future());
             LINE.forms(&pair, &name, 1).await;
             assert!(!next.is_finished(), "two are inside");
             assert!(java.force_unlock(JAVA, &name).await);
-            let next = timeout(secs(8), next).await.expect("it is called");
+            let next = timeout(SOON, next).await.expect("it is called");
             let next = next.expect("no panic").expect("it gets free");
             timeout(secs(15), guard.lost()).await.expect("the watchdog finds out");
             let late = guard.unlock().await.expect_err("it was taken away");

@@ -2,8 +2,11 @@
 
 use distlock::{Guard, Locks, Result};
 use distlock_testkit::peer::{Entry, Pending, Thread};
+use distlock_testkit::suites::eventually;
 use distlock_testkit::worker;
 use tokio::task::JoinHandle;
+
+use crate::asleep;
 
 exclusive_beside_java!(fair, Kind::Fair, Line::Queue);
 
@@ -22,22 +25,16 @@ enum Inside {
 impl Waiter {
     /// Takes a place behind those who are there, and listens.
     async fn java(pair: &Pair, thread: &Thread, name: &str) -> Waiter {
-        let before = pair.queue(name).await.len();
+        let before = pair.queue(name).await;
         let waiting = thread.lock_for(JAVA, name, HOUR);
-        pair.queued(name, before + 1).await;
-        let channel =
-            format!("redisson_lock__channel:{{{name}}}:{}", pair.queue(name).await[before]);
-        pair.listening(&channel, 1).await;
+        one_more(pair, name, &before).await;
         Waiter::Java(thread.clone(), waiting)
     }
 
     async fn rust(pair: &Pair, locks: &Locks, name: &str) -> Waiter {
-        let before = pair.queue(name).await.len();
+        let before = pair.queue(name).await;
         let waiting = tokio::spawn(locks.fair(name).lock().lease(HOUR).into_future());
-        pair.queued(name, before + 1).await;
-        let channel =
-            format!("redisson_lock__channel:{{{name}}}:{}", pair.queue(name).await[before]);
-        pair.listening(&channel, 1).await;
+        one_more(pair, name, &before).await;
         Waiter::Rust(waiting)
     }
 
@@ -51,15 +48,25 @@ impl Waiter {
     async fn enters(self) -> Inside {
         match self {
             Waiter::Java(thread, waiting) => {
-                waiting.within(secs(10)).await;
+                waiting.within(secs(30)).await;
                 Inside::Java(thread)
             }
             Waiter::Rust(waiting) => {
-                let guard = timeout(secs(10), waiting).await.expect("it is called");
+                let guard = timeout(secs(30), waiting).await.expect("it is called");
                 Inside::Rust(guard.expect("no panic").expect("it gets free"))
             }
         }
     }
+}
+
+/// Waits until somebody is in the queue who was not before, and listens. One of the others may leave meanwhile.
+async fn one_more(pair: &Pair, name: &str, before: &[String]) {
+    let listens = || async {
+        let queue = pair.queue(name).await;
+        let Some(owner) = queue.iter().find(|owner| !before.contains(owner)) else { return false };
+        pair.channels().await.contains(&format!("redisson_lock__channel:{{{name}}}:{owner}"))
+    };
+    eventually("one more is in the queue", listens).await;
 }
 
 impl Inside {
@@ -120,9 +127,15 @@ pub(super) async fn a_wait_of_javas_that_runs_out_leaves_the_others_in_line(pair
         let mut impatient = None;
         for place in 0..4 {
             if place == impatient_at {
-                let before = pair.queue(&name).await.len();
-                impatient = Some(threads[3].try_lock(JAVA, &name, IN_VAIN, Some(HOUR)));
-                pair.queued(&name, before + 1).await;
+                let (pair, name, owner) = (&pair, &name, &threads[3].owner().await);
+                let mut waiting = threads[3].try_lock(JAVA, name, IN_VAIN, Some(HOUR));
+                // On a machine that stands still its wait may be over before anybody looks.
+                let placed = || {
+                    let over = waiting.is_done();
+                    async move { over || pair.queue(name).await.contains(owner) }
+                };
+                eventually("it has its place", placed).await;
+                impatient = Some(waiting);
             }
             line.push(match place % 2 {
                 0 => Waiter::java(&pair, &threads[place / 2], &name).await,
@@ -184,7 +197,7 @@ pub(super) async fn a_dead_waiter_of_javas_costs_seconds(pair: Pair) {
         let channels = pair.channels().await;
         channels.iter().filter(|channel| channel.contains(&name)).count() == 3
     };
-    distlock_testkit::suites::eventually("the dead no longer listen", listening).await;
+    eventually("the dead no longer listen", listening).await;
     guard.unlock().await.expect("it was held");
     in_turn(line, &name).await;
 }
@@ -209,7 +222,7 @@ pub(super) async fn a_dead_waiter_of_ours_costs_seconds(pair: Pair) {
         let channels = pair.channels().await;
         channels.iter().filter(|channel| channel.contains(&name)).count() == 3
     };
-    distlock_testkit::suites::eventually("the dead no longer listen", listening).await;
+    eventually("the dead no longer listen", listening).await;
     guard.unlock().await.expect("it was held");
     in_turn(line, &name).await;
 }
@@ -229,6 +242,8 @@ pub(super) async fn an_interrupted_thread_costs_seconds(pair: Pair) {
         Waiter::rust(&pair, &locks, &name).await,
         Waiter::java(&pair, &pair.java("b"), &name).await,
     ];
+    // One that is about to sleep would leave its subscription behind.
+    asleep(&interrupted).await;
     interrupted.interrupt().await;
     let thrown = waiting.result().await.expect_err("it was interrupted");
     assert_eq!(thrown.class, "InterruptedException");

@@ -44,7 +44,7 @@ pub(super) async fn tokens_grow_across_both(pair: Pair) {
 /// Who waited for the other side has a larger token than the one it waited for.
 pub(super) async fn a_waiters_token_is_the_larger_one(pair: Pair) {
     let (java, name) = (pair.java("a"), pair.name("k"));
-    let lock = pair.builder().connect().await.expect("the server answers").fenced(&name);
+    let lock = hearing(&pair).await.fenced(&name);
     for _ in 0..3 {
         let guard = lock.lock().lease(HOUR).await.expect("it is free");
         let first = guard.token();
@@ -57,7 +57,7 @@ pub(super) async fn a_waiters_token_is_the_larger_one(pair: Pair) {
         let waiter = tokio::spawn(lock.lock().lease(HOUR).into_future());
         pair.waiting(&name, 1).await;
         java.unlock(JAVA, &name).await;
-        let guard = timeout(secs(8), waiter).await.expect("it is called");
+        let guard = timeout(SOON, waiter).await.expect("it is called");
         let guard = guard.expect("no panic").expect("it gets free");
         let third = guard.token();
         assert!(first < second && second < third, "{first}, {second}, {third}");
@@ -68,13 +68,13 @@ pub(super) async fn a_waiters_token_is_the_larger_one(pair: Pair) {
 /// A lock without tokens of the same name excludes and is excluded, and calls and is called.
 pub(super) async fn it_is_one_lock_with_the_plain_one(pair: Pair) {
     let (java, name) = (pair.java("a"), pair.name("k"));
-    let locks = pair.builder().connect().await.expect("the server answers");
+    let locks = hearing(&pair).await;
     java.lock_for(Kind::Plain, &name, HOUR).await;
     assert!(locks.fenced(&name).try_lock().await.expect("the server answers").is_none());
     let waiter = tokio::spawn(locks.fenced(&name).lock().lease(HOUR).into_future());
     pair.waiting(&name, 1).await;
     java.unlock(Kind::Plain, &name).await;
-    let guard = timeout(secs(8), waiter).await.expect("it is called");
+    let guard = timeout(SOON, waiter).await.expect("it is called");
     let guard = guard.expect("no panic").expect("it gets free");
     assert!(java.try_lock(Kind::Plain, &name, ms(0), None).await.is_none());
     guard.unlock().await.expect("it was held");
@@ -85,7 +85,7 @@ pub(super) async fn it_is_one_lock_with_the_plain_one(pair: Pair) {
     let waiter = tokio::spawn(locks.mutex(&name).lock().lease(HOUR).into_future());
     pair.waiting(&name, 1).await;
     java.unlock(JAVA, &name).await;
-    let guard = timeout(secs(8), waiter).await.expect("it is called");
+    let guard = timeout(SOON, waiter).await.expect("it is called");
     let guard = guard.expect("no panic").expect("it gets free");
     assert!(java.try_lock(JAVA, &name, ms(0), None).await.is_none());
     guard.unlock().await.expect("it was held");

@@ -8,7 +8,7 @@ use distlock_testkit::Pair;
 use distlock_testkit::peer::Kind;
 use tokio::time::timeout;
 
-use crate::{HOUR, ms, secs};
+use crate::{HOUR, gone, ms, secs};
 
 const KINDS: [Kind; 6] =
     [Kind::Plain, Kind::Fair, Kind::Fenced, Kind::Spin, Kind::Read, Kind::Write];
@@ -58,6 +58,8 @@ pub(super) async fn each_keeps_the_other_out(pair: Pair) {
         let info = ours.holders[0].info.as_ref().expect("it says who it is");
         assert_eq!((&*info.service, info.label.as_deref()), ("billing", Some("ours")));
         drop(guard);
+        // Not before: a writer of Java's that is about to sleep misses that ours leaves, and sleeps for the rest of its lease.
+        gone(&pair, &name).await;
         java.lock_for(theirs, &name, HOUR).within(secs(20)).await;
         let held = seen(&locks, kind, &name).await;
         assert_eq!((held.holders.len(), &held.holders[0].info), (1, &None), "{kind:?}");

@@ -7,7 +7,7 @@ use distlock_testkit::suites::eventually;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::{IN_VAIN, asleep, calm, ms, secs};
+use crate::{IN_VAIN, SOON, asleep, calm, hearing, ms, secs};
 
 fn channel(name: &str) -> String {
     format!("redisson_countdownlatch__channel__{{{name}}}")
@@ -48,7 +48,7 @@ pub(super) async fn both_sides_count_the_same(pair: Pair) {
         assert!(!pair.exists(&name).await, "an open latch is none");
         // Once it is open nobody waits, and more does not count.
         java.wait().within(secs(20)).await;
-        timeout(secs(8), rust.wait()).await.expect("it is open").expect("the server answers");
+        timeout(SOON, rust.wait()).await.expect("it is open").expect("the server answers");
         java.count_down().await;
         assert_eq!(rust.count_down().await.expect("the server answers"), 0);
         both_see(&java, &rust, 0).await;
@@ -67,7 +67,7 @@ pub(super) async fn the_last_count_calls_everybody(pair: Pair) {
         let timed = pair.java("timed").latch(&name).wait_for(secs(30));
         let mut rusts = JoinSet::new();
         for _ in 0..2 {
-            let locks = pair.builder().connect().await.expect("the server answers");
+            let locks = hearing(&pair).await;
             rusts.spawn(locks.latch(&name).wait().into_future());
         }
         // Two processes of ours, and one of Java's for all its threads.
@@ -90,7 +90,7 @@ pub(super) async fn the_last_count_calls_everybody(pair: Pair) {
             entry.within(secs(20)).await;
         }
         assert!(timed.within(secs(20)).await, "it is open");
-        for opened in timeout(secs(8), rusts.join_all()).await.expect("all are called") {
+        for opened in timeout(SOON, rusts.join_all()).await.expect("all are called") {
             opened.expect("it opens");
         }
     }
@@ -100,7 +100,7 @@ pub(super) async fn the_last_count_calls_everybody(pair: Pair) {
 pub(super) async fn timed_waits_end_in_time(pair: Pair) {
     let name = pair.name("k");
     let java = pair.java("a").latch(&name);
-    let rust = pair.builder().connect().await.expect("the server answers").latch(&name);
+    let rust = hearing(&pair).await.latch(&name);
     assert!(rust.init(1).await.expect("the server answers"));
     assert!(!rust.wait_for(ms(300)).await.expect("the server answers"), "it is not open");
     pair.listening(&channel(&name), 0).await;
@@ -113,7 +113,7 @@ pub(super) async fn timed_waits_end_in_time(pair: Pair) {
     asleep(&pair.java("a")).await;
     assert_eq!(rust.count_down().await.expect("the server answers"), 0);
     assert!(entry.within(secs(20)).await, "it is open");
-    let opened = timeout(secs(8), ours).await.expect("it is called").expect("no panic");
+    let opened = timeout(SOON, ours).await.expect("it is called").expect("no panic");
     assert!(opened.expect("the server answers"), "it is open");
 }
 
@@ -129,7 +129,7 @@ pub(super) async fn a_latch_that_is_removed_is_open(pair: Pair) {
     asleep(&pair.java("b")).await;
     assert!(rust.delete().await.expect("the server answers"));
     entry.within(secs(20)).await;
-    timeout(secs(8), ours).await.expect("it is called").expect("no panic").expect("it is open");
+    timeout(SOON, ours).await.expect("it is called").expect("no panic").expect("it is open");
 
     assert!(rust.init(2).await.expect("the server answers"));
     calm(&pair, &channel(&name)).await;
@@ -138,7 +138,7 @@ pub(super) async fn a_latch_that_is_removed_is_open(pair: Pair) {
     pair.listening(&channel(&name), 2).await;
     asleep(&pair.java("b")).await;
     assert!(java.delete().await);
-    timeout(secs(8), ours).await.expect("it is called").expect("no panic").expect("it is open");
+    timeout(SOON, ours).await.expect("it is called").expect("no panic").expect("it is open");
     // Redisson does not tell its own that it is gone. The next one that opens does.
     if !entry.is_done() {
         assert!(java.try_set(1).await);
@@ -155,7 +155,7 @@ pub(super) async fn a_latch_that_is_removed_is_open(pair: Pair) {
 pub(super) async fn a_count_that_is_set_anew_is_waited_for(pair: Pair) {
     let name = pair.name("k");
     let (java, waiter) = (pair.java("a").latch(&name), pair.java("b").latch(&name));
-    let rust = pair.builder().connect().await.expect("the server answers").latch(&name);
+    let rust = hearing(&pair).await.latch(&name);
     assert!(java.try_set(1).await);
     let mut entry = waiter.wait();
     let ours = tokio::spawn(rust.wait().into_future());
@@ -168,6 +168,6 @@ pub(super) async fn a_count_that_is_set_anew_is_waited_for(pair: Pair) {
     assert!(!entry.is_done() && !ours.is_finished(), "it is not open");
     assert_eq!(rust.reset(0).await.expect("the server answers"), 1);
     entry.within(secs(20)).await;
-    timeout(secs(8), ours).await.expect("it is called").expect("no panic").expect("it is open");
+    timeout(SOON, ours).await.expect("it is called").expect("no panic").expect("it is open");
     both_see(&java, &rust, 0).await;
 }

@@ -9,7 +9,7 @@ use distlock_testkit::{Pair, worker};
 use tokio::time::timeout;
 
 use crate::semaphore::channel;
-use crate::{HOUR, IN_VAIN, asleep, calm, ms, secs};
+use crate::{HOUR, IN_VAIN, SOON, asleep, calm, hearing, ms, secs};
 
 /// Both sides see so many permits left, and so many out.
 async fn both_see(java: &LeasedPermits, rust: &LeasedSemaphore, left: i64, out: i64) {
@@ -146,7 +146,7 @@ pub(super) async fn each_is_called_by_the_other(pair: Pair) {
     let name = pair.name("k");
     let thread = pair.java("b");
     let (java, waiter) = (pair.java("a").leased_semaphore(&name), thread.leased_semaphore(&name));
-    let rust = pair.builder().connect().await.expect("the server answers").leased_semaphore(&name);
+    let rust = hearing(&pair).await.leased_semaphore(&name);
     assert!(rust.init(2).await.expect("the server answers"));
     for how in 0..4 {
         let mine = rust.acquire(2).lease(HOUR).await.expect("there are two");
@@ -168,7 +168,7 @@ pub(super) async fn each_is_called_by_the_other(pair: Pair) {
         assert_eq!(java.available().await, 1);
         assert!(!entry.is_finished(), "more are out than there are");
         java.release_one(&theirs[1]).await;
-        let mine = timeout(secs(8), entry).await.expect("it is called").expect("no panic");
+        let mine = timeout(SOON, entry).await.expect("it is called").expect("no panic");
         mine.expect("there are two").unlock().await.expect("they were held");
     }
     // By the list, which Redisson calls out in another way.
@@ -177,7 +177,7 @@ pub(super) async fn each_is_called_by_the_other(pair: Pair) {
     let entry = tokio::spawn(rust.acquire(2).lease(HOUR).into_future());
     pair.listening(&channel(&name), 1).await;
     java.release(&theirs).await;
-    let mine = timeout(secs(8), entry).await.expect("it is called").expect("no panic");
+    let mine = timeout(SOON, entry).await.expect("it is called").expect("no panic");
     let mine = mine.expect("there are two");
     let entry = waiter.acquire(1, Some(HOUR));
     asleep(&thread).await;
@@ -187,7 +187,7 @@ pub(super) async fn each_is_called_by_the_other(pair: Pair) {
     let entry = tokio::spawn(rust.acquire(1).lease(HOUR).into_future());
     pair.listening(&channel(&name), 1).await;
     java.add(1).await;
-    let more = timeout(secs(8), entry).await.expect("it is called").expect("no panic");
+    let more = timeout(SOON, entry).await.expect("it is called").expect("no panic");
     more.expect("there is one").unlock().await.expect("it was held");
     mine.unlock().await.expect("they were held");
     java.release(&theirs).await;

@@ -21,6 +21,7 @@ mod spin;
 
 use std::time::Duration;
 
+use distlock::Locks;
 use distlock_testkit::Pair;
 use distlock_testkit::peer::Thread;
 use distlock_testkit::suites::eventually;
@@ -275,6 +276,14 @@ const IN_VAIN: Duration = secs(2);
 
 /// Longer than any test: whoever gets in while it lasts was called.
 const HOUR: Duration = secs(3600);
+
+/// How long one who is called may take to come in, on a machine that stands still for seconds.
+const SOON: Duration = secs(20);
+
+/// One more `Locks` whose waiters do not look by themselves: whoever gets in was called.
+async fn hearing(pair: &Pair) -> Locks {
+    pair.builder().watchdog(HOUR).connect().await.expect("the server answers")
+}
 
 /// How it can be seen on the server that somebody waits.
 #[derive(Clone, Copy)]

@@ -5,7 +5,7 @@ use distlock_testkit::Pair;
 use distlock_testkit::peer::Kind;
 use tokio::time::timeout;
 
-use crate::{HOUR, IN_VAIN, gone, ms, secs};
+use crate::{HOUR, IN_VAIN, SOON, gone, hearing, ms, secs};
 
 const JAVA: Kind = Kind::Multi;
 
@@ -39,7 +39,7 @@ pub(super) async fn java_keeps_rust_out(pair: Pair) {
         java.lock_for(Kind::Plain, &names[busy], HOUR).await;
         let late = multi.lock().wait(ms(100)).await.expect_err("one is held");
         assert_eq!(late.kind(), ErrorKind::WaitTimeout);
-        assert!(!java.is_locked(Kind::Plain, &names[free]).await);
+        gone(&pair, &names[free]).await;
         java.unlock(Kind::Plain, &names[busy]).await;
     }
     let both = multi.try_lock().await.expect("the server answers").expect("they are free");
@@ -75,7 +75,7 @@ pub(super) async fn rust_keeps_java_out(pair: Pair) {
 /// Whoever waits gets in when the other leaves: leases would last for an hour.
 pub(super) async fn each_gets_in_when_the_other_leaves(pair: Pair) {
     let (java, (names, javas)) = (pair.java("a"), names(&pair));
-    let multi = pair.builder().connect().await.expect("the server answers").multi(&names);
+    let multi = hearing(&pair).await.multi(&names);
     for _ in 0..4 {
         let both = multi.lock().lease(HOUR).await.expect("they get free");
         for name in &names {
@@ -99,7 +99,7 @@ pub(super) async fn each_gets_in_when_the_other_leaves(pair: Pair) {
         distlock_testkit::suites::eventually("Rust waits", listens).await;
         assert!(!waiter.is_finished(), "two are inside");
         java.unlock(JAVA, &javas).await;
-        let both = timeout(secs(8), waiter).await.expect("it is called");
+        let both = timeout(SOON, waiter).await.expect("it is called");
         let both = both.expect("no panic").expect("they get free");
         both.unlock().await.expect("they were held");
     }

@@ -48,7 +48,7 @@ pub(super) async fn a_process_that_is_killed_is_followed_by_java(pair: Pair) {
 /// Names with a hash tag, and such with odd braces, lead to the same keys and channels on both sides.
 pub(super) async fn names_with_braces_mean_the_same(pair: Pair) {
     let java = pair.java("a");
-    let locks = pair.builder().connect().await.expect("the server answers");
+    let locks = hearing(&pair).await;
     for name in ["{k}", "a{k}b", "a{k", "a}k", "{}", "a:{k}:{l}"] {
         let name = pair.name(name);
         let lock = locks.mutex(&name);
@@ -65,7 +65,7 @@ pub(super) async fn names_with_braces_mean_the_same(pair: Pair) {
         let next = tokio::spawn(lock.lock().into_future());
         pair.listening(&channel, 1).await;
         java.unlock(JAVA, &name).await;
-        let guard = timeout(secs(8), next).await.expect("it is called");
+        let guard = timeout(SOON, next).await.expect("it is called");
         guard.expect("no panic").expect("it gets free").unlock().await.expect("it was held");
     }
 }
@@ -77,7 +77,7 @@ pub(super) async fn everybody_in_line_gets_in(pair: Pair) {
     first.lock_for(JAVA, &name, HOUR).await;
     let mut rusts = tokio::task::JoinSet::new();
     for _ in 0..3 {
-        let locks = pair.builder().connect().await.expect("the server answers");
+        let locks = hearing(&pair).await;
         let name = name.clone();
         rusts.spawn(async move {
             let guard = locks.mutex(&name).lock().lease(HOUR).await.expect("it gets free");
@@ -96,11 +96,11 @@ pub(super) async fn everybody_in_line_gets_in(pair: Pair) {
     pair.waiting(&name, 4).await;
     first.unlock(JAVA, &name).await;
     for entry in entries {
-        entry.within(secs(10)).await;
+        entry.within(SOON).await;
     }
     for left in leaving {
         left.await;
     }
-    timeout(secs(10), rusts.join_all()).await.expect("all are called");
+    timeout(SOON, rusts.join_all()).await.expect("all are called");
     gone(&pair, &name).await;
 }

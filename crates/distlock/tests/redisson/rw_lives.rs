@@ -9,7 +9,7 @@ use distlock_testkit::{Pair, Peer, worker};
 use tokio::time::timeout;
 
 use crate::rw::{NOT_THE_OWNER, channel};
-use crate::{HOUR, asleep, calm, gone, ms, secs};
+use crate::{HOUR, SOON, asleep, calm, gone, hearing, ms, secs};
 
 /// A JVM of the test's own with a watchdog's timeout of 9 s: one that is kept from the processor for a while must not look as if
 /// it had let go.
@@ -108,7 +108,7 @@ pub(super) async fn a_lease_that_ends_lets_the_other_in(pair: Pair) {
 /// A reader's lease that ends does not end another's, and what is left of it keeps nobody out.
 pub(super) async fn a_readers_short_lease_ends_nobody_elses(pair: Pair) {
     let (java, writer, name) = (pair.java("r"), pair.java("w"), pair.name("k"));
-    let lock = pair.builder().connect().await.expect("the server answers").rw(&name);
+    let lock = hearing(&pair).await.rw(&name);
     let live = |n: usize| {
         let lock = lock.clone();
         move || {
@@ -129,7 +129,7 @@ pub(super) async fn a_readers_short_lease_ends_nobody_elses(pair: Pair) {
 
     java.lock_for(Kind::Read, &name, HOUR).await;
     let ours = lock.read().lease(ms(500)).await.expect("readers share");
-    timeout(secs(8), ours.lost()).await.expect("it ends");
+    timeout(SOON, ours.lost()).await.expect("it ends");
     eventually("our lease ends", live(1)).await;
     assert!(lock.try_write().await.expect("the server answers").is_none());
     calm(&pair, &channel(&name)).await;
@@ -137,7 +137,7 @@ pub(super) async fn a_readers_short_lease_ends_nobody_elses(pair: Pair) {
     pair.listening(&channel(&name), 1).await;
     assert!(!next.is_finished(), "a writer went in beside a reader");
     java.unlock(Kind::Read, &name).await;
-    let guard = timeout(secs(8), next).await.expect("it is called").expect("no panic");
+    let guard = timeout(SOON, next).await.expect("it is called").expect("no panic");
     guard.expect("it gets free").unlock().await.expect("it was held");
     drop(ours);
 }
@@ -253,7 +253,7 @@ pub(super) async fn java_forces_rust_out(pair: Pair) {
     pair.listening(&channel(&name), 1).await;
     assert!(!next.is_finished(), "a writer went in beside a reader");
     assert!(java.force_unlock(Kind::Read, &name).await);
-    let writing = timeout(secs(8), next).await.expect("it is called").expect("no panic");
+    let writing = timeout(SOON, next).await.expect("it is called").expect("no panic");
     let writing = writing.expect("it gets free");
     timeout(secs(15), reading.lost()).await.expect("the watchdog finds out");
     assert_eq!(reading.unlock().await.expect_err("it is gone").kind(), ErrorKind::Lost);
@@ -264,7 +264,7 @@ pub(super) async fn java_forces_rust_out(pair: Pair) {
     pair.listening(&channel(&name), 1).await;
     assert!(!next.is_finished(), "a reader went in beside a writer");
     assert!(java.force_unlock(Kind::Write, &name).await);
-    let reading = timeout(secs(8), next).await.expect("it is called").expect("no panic");
+    let reading = timeout(SOON, next).await.expect("it is called").expect("no panic");
     timeout(secs(15), writing.lost()).await.expect("the watchdog finds out");
     assert_eq!(writing.unlock().await.expect_err("it is gone").kind(), ErrorKind::Lost);
     reading.expect("it gets free").unlock().await.expect("it was held");

@@ -6,7 +6,7 @@ use distlock_testkit::{Pair, worker};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::{IN_VAIN, asleep, calm, ms, secs};
+use crate::{IN_VAIN, SOON, asleep, calm, hearing, ms, secs};
 
 /// Where permits of either kind are called out.
 pub(super) fn channel(name: &str) -> String {
@@ -73,7 +73,7 @@ pub(super) async fn each_is_called_by_the_other(pair: Pair) {
     let name = pair.name("k");
     let thread = pair.java("b");
     let (java, waiter) = (pair.java("a").semaphore(&name), thread.semaphore(&name));
-    let rust = pair.builder().connect().await.expect("the server answers").semaphore(&name);
+    let rust = hearing(&pair).await.semaphore(&name);
 
     let entry = waiter.acquire(2);
     asleep(&thread).await;
@@ -83,7 +83,7 @@ pub(super) async fn each_is_called_by_the_other(pair: Pair) {
     let entry = tokio::spawn(rust.acquire(2).into_future());
     pair.listening(&channel(&name), 1).await;
     waiter.release(2).await;
-    let mut ours = timeout(secs(8), entry).await.expect("it is called").expect("no panic");
+    let mut ours = timeout(SOON, entry).await.expect("it is called").expect("no panic");
     for how in 0..4 {
         // Ours gives back, and Java comes in.
         let mut entry = waiter.acquire(2);
@@ -102,7 +102,7 @@ pub(super) async fn each_is_called_by_the_other(pair: Pair) {
         assert_eq!(java.available().await, 1);
         assert!(!entry.is_finished(), "more are out than there are");
         waiter.release(1).await;
-        ours = timeout(secs(8), entry).await.expect("it is called").expect("no panic");
+        ours = timeout(SOON, entry).await.expect("it is called").expect("no panic");
     }
 
     let entry = waiter.acquire(1);
@@ -113,7 +113,7 @@ pub(super) async fn each_is_called_by_the_other(pair: Pair) {
     let entry = tokio::spawn(rust.acquire(1).into_future());
     pair.listening(&channel(&name), 1).await;
     java.add(1).await;
-    let more = timeout(secs(8), entry).await.expect("it is called").expect("no panic");
+    let more = timeout(SOON, entry).await.expect("it is called").expect("no panic");
     drop((ours, more));
     java.release(1).await;
     let all = || async { rust.available().await.expect("the server answers") == 4 };
@@ -128,7 +128,7 @@ pub(super) async fn as_many_get_in_as_there_are_permits(pair: Pair) {
     assert!(first.try_set(0).await);
     let mut rusts = JoinSet::new();
     for _ in 0..3 {
-        let locks = pair.builder().connect().await.expect("the server answers");
+        let locks = hearing(&pair).await;
         rusts.spawn(locks.semaphore(&name).acquire(1).into_future());
     }
     let threads: Vec<_> = (0..3).map(|n| pair.java(&format!("t{n}"))).collect();
@@ -143,7 +143,7 @@ pub(super) async fn as_many_get_in_as_there_are_permits(pair: Pair) {
     let mut inside = Vec::new();
     for round in 0..2 {
         let mut entered = 0;
-        let until = std::time::Instant::now() + secs(15);
+        let until = std::time::Instant::now() + SOON;
         while entered < if round == 0 { 4 } else { 2 } {
             assert!(std::time::Instant::now() < until, "{entered} are called in round {round}");
             tokio::time::sleep(ms(5)).await;

@@ -11,7 +11,7 @@ pub(super) async fn a_mutex_finds_out_that_it_is_free(pair: Pair) {
     let waiter = tokio::spawn(locks.mutex(&name).lock().lease(HOUR).into_future());
     pair.waiting(&name, 1).await;
     java.unlock(JAVA, &name).await;
-    let guard = timeout(secs(8), waiter).await.expect("it looks");
+    let guard = timeout(SOON, waiter).await.expect("it looks");
     let guard = guard.expect("no panic").expect("it gets free");
     let mut next = java.lock_for(JAVA, &name, HOUR);
     assert!(java_waits(&pair).await && !next.is_done(), "two are inside");

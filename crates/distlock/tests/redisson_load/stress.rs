@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use distlock_testkit::history::History;
+use distlock_testkit::peer::Kind;
 use distlock_testkit::{Pair, Worker, worker};
 
 /// A fight: what the two of each process do.
@@ -15,11 +16,13 @@ struct Fight {
     most: usize,
     /// How many permits there are before it begins, and must be again when it is over.
     permits: Option<usize>,
+    /// How many times as long as usual it lasts.
+    longer: u32,
 }
 
 const fn alone(rust: &'static str, java: &'static str) -> Fight {
     let (rust, java) = ([rust, rust], [java, java]);
-    Fight { rust, java, names: ["k", "k"], most: 1, permits: None }
+    Fight { rust, java, names: ["k", "k"], most: 1, permits: None, longer: 1 }
 }
 
 const fn permits(rust: &'static str, java: &'static str, most: usize) -> Fight {
@@ -40,11 +43,20 @@ pub(super) async fn mutex(pair: Pair) {
 
 /// And everybody gets its share.
 pub(super) async fn fair(pair: Pair) {
-    let history = fight(pair, alone("fair", "fair")).await;
+    // A JVM that has just started would take part later than the others.
+    for peer in [pair.peer(), pair.second_peer().await] {
+        for task in 0..2 {
+            let (thread, name) = (peer.thread(&format!("java{task}")), pair.name("before"));
+            thread.lock(Kind::Fair, &name).await;
+            thread.unlock(Kind::Fair, &name).await;
+        }
+    }
+    // Longer: whoever stands still for seconds between two turns has its share all the same.
+    let history = fight(pair, Fight { longer: 3, ..alone("fair", "fair") }).await;
     let entries: Vec<u64> = history.entries().into_values().collect();
     assert_eq!(entries.len(), 8, "somebody never got in: {:?}", history.entries());
     let mean = entries.iter().sum::<u64>() / 8;
-    // Not more exactly: a JVM that has just started takes part later.
+    // Not more exactly: others go on while one stands still.
     assert!(entries.iter().all(|times| 4 * times >= mean), "{entries:?}");
 }
 
@@ -83,7 +95,7 @@ pub(super) async fn leased_semaphore(pair: Pair) {
 async fn fight(pair: Pair, fight: Fight) -> History {
     let mut ours = [rival(&pair).await, rival(&pair).await];
     let javas = [pair.peer(), pair.second_peer().await];
-    let (key, time) = (pair.name("inside"), time());
+    let (key, time) = (pair.name("inside"), time() * fight.longer);
     let names = fight.names.map(|names| {
         let names: Vec<String> = names.split(',').map(|name| pair.name(name)).collect();
         names.join(",")

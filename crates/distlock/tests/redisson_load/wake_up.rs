@@ -2,28 +2,29 @@
 
 use std::time::{Duration, SystemTime};
 
-use distlock_testkit::Pair;
 use distlock_testkit::peer::Kind;
+use distlock_testkit::{Pair, Stopwatch};
 
 /// How often each side follows on the other.
 pub(super) const ROUNDS: usize = 80;
 /// Longer than any test: whoever gets in while it lasts was called.
 pub(super) const HOUR: Duration = Duration::from_secs(3600);
-/// What is promised on a machine that does nothing else. Most must keep it on any.
+/// What is promised on a machine that does nothing else. Most must keep it on any that does not stand still all the time.
 const SOON: Duration = Duration::from_millis(50);
 /// Our waiters look again after 10 s at the earliest, Java's after an hour: whoever is later than this was not called.
-const CALLED: Duration = Duration::from_secs(5);
+const CALLED: Duration = Duration::from_secs(9);
 
 /// Times between a release on one side and the entry on the other.
 pub(super) struct Figures {
     what: String,
     times: Vec<Duration>,
+    watch: Stopwatch,
 }
 
 impl Figures {
     pub(super) fn new(pair: &Pair, what: &str) -> Figures {
         let what = format!("{what}, Redisson {}", pair.version().number());
-        Figures { what, times: Vec::new() }
+        Figures { what, times: Vec::new(), watch: Stopwatch::start() }
     }
 
     /// One more. The clocks are one, but it may be set in between.
@@ -43,7 +44,8 @@ impl Figures {
             "wake-up, {}: median {median:.1?}, p99 {p99:.1?}, longest {longest:.1?}",
             self.what
         );
-        assert!(median <= SOON, "{}: median {median:?}", self.what);
+        let busy = self.watch.stalled() > self.watch.elapsed() / 4;
+        assert!(median <= SOON || busy, "{}: median {median:?}", self.what);
         assert!(longest < CALLED, "{}: longest {longest:?}", self.what);
     }
 }

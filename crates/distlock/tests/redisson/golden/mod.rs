@@ -22,7 +22,7 @@ const LEASE: Duration = Duration::from_secs(1000);
 const LONGER: Duration = Duration::from_secs(2000);
 
 /// How long what is on its way may take: Redisson removes its notes later, and both unsubscribe in the background.
-const SETTLE: Duration = Duration::from_secs(5);
+const SETTLE: Duration = Duration::from_secs(20);
 
 /// What may differ in a step.
 #[derive(Clone, Copy)]

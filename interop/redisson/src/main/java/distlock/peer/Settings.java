@@ -16,6 +16,9 @@ import org.redisson.config.ReadMode;
  * @param place the plain server where {@link Stress} keeps its history
  */
 record Settings(List<String> addresses, boolean cluster, long watchdog, String place) {
+    /** How many milliseconds an answer may take. Redisson sends what is late again, and a lock that is taken twice stays. */
+    private static final int PATIENCE = 20_000;
+
     static Settings of(String[] args) {
         List<String> addresses = new ArrayList<>();
         boolean cluster = false;
@@ -33,7 +36,10 @@ record Settings(List<String> addresses, boolean cluster, long watchdog, String p
         return new Settings(addresses, cluster, watchdog, place == null ? first : place);
     }
 
-    /** All defaults but for the number of threads and connections: several of these share a small machine. */
+    /**
+     * All defaults but for the number of threads and connections, and for the patience: several of these share a small
+     * machine, which stands still for seconds.
+     */
     RedissonClient connect() {
         Config config = new Config();
         config.setThreads(4).setNettyThreads(2).setLockWatchdogTimeout(watchdog);
@@ -42,9 +48,13 @@ record Settings(List<String> addresses, boolean cluster, long watchdog, String p
                 .addNodeAddress(addresses.toArray(String[]::new))
                 .setReadMode(ReadMode.MASTER)
                 .setMasterConnectionMinimumIdleSize(1)
-                .setSlaveConnectionMinimumIdleSize(1);
+                .setSlaveConnectionMinimumIdleSize(1)
+                .setTimeout(PATIENCE);
         } else {
-            config.useSingleServer().setAddress(addresses.get(0)).setConnectionMinimumIdleSize(1);
+            config.useSingleServer()
+                .setAddress(addresses.get(0))
+                .setConnectionMinimumIdleSize(1)
+                .setTimeout(PATIENCE);
         }
         return Redisson.create(config);
     }
