@@ -27,8 +27,8 @@ const VARIABLE: &str = "DISTLOCK_REDISSON";
 const NAME: &str = "ledger";
 const TURNS: u64 = 25;
 const MOMENT: Duration = Duration::from_millis(1);
-/// How long a lock outlives its holder, on both sides.
-const WATCHDOG: Duration = Duration::from_secs(3);
+/// How long a lock outlives its holder, on both sides; longer than either of them may stand still.
+const WATCHDOG: Duration = Duration::from_secs(10);
 /// What is missing is not our fault.
 const MISSING: u8 = 3;
 

@@ -259,5 +259,6 @@ async fn a_shutdown_ends_every_wait_and_takes_nothing_new() {
     held.unlock().await.unwrap();
     let late = mutex.lock().cancel_on(&shutdown).await.unwrap_err();
     assert_eq!(late.kind(), ErrorKind::Cancelled);
-    assert!(is_free(&locks).await);
+    // Somebody may just have been asking for one of those who left.
+    eventually("free", || is_free(&locks)).await;
 }

@@ -4,7 +4,7 @@
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use distlock::{Error, Locks, locked};
 use distlock_testkit::suites::eventually;
@@ -80,10 +80,14 @@ async fn all_work_under_a_lock_is_in_its_span(log: &Log, locks: &Locks) {
         done("a request").await.map(|()| axum::http::Response::new(()))
     });
     layer.layer(handler).oneshot(axum::http::Request::new(())).await.unwrap();
-    let soon = std::time::SystemTime::now() + Duration::from_millis(20);
+    // Counted from when it is asked for: a time that has passed by then is none.
+    let once = || {
+        let mut soon = Some(Duration::from_millis(20));
+        move |after: SystemTime| soon.take().map(|soon| after + soon)
+    };
     let job = async |_| drop(done("a job").await);
-    locks.schedule("job").times([soon]).run(job).await.unwrap();
-    let schedule = locks.schedule("thread-job").times([soon + Duration::from_millis(20)]);
+    locks.schedule("job").at(once()).run(job).await.unwrap();
+    let schedule = locks.schedule("thread-job").at(once());
     let job = || schedule.run_blocking(|_| tracing::info!("a job on a thread"));
     tokio::task::spawn_blocking(job).await.unwrap().unwrap();
 

@@ -200,7 +200,8 @@ async fn a_lost_lock_stops_the_handler_and_its_own_refusal_stands() {
     assert_eq!(scene.inside(), 0);
     let app = scene.layered(|layer| layer);
     assert_eq!(call(&app, "/bad?key").await.status(), StatusCode::IM_A_TEAPOT);
-    let app = scene.layered(|layer| layer.lease(Duration::from_millis(20)));
+    // Long enough to be entered before it ends.
+    let app = scene.layered(|layer| layer.lease(Duration::from_millis(500)));
     assert_eq!(call(&app, "/slow?key").await.status(), StatusCode::SERVICE_UNAVAILABLE);
 }
 

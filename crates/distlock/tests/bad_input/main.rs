@@ -15,6 +15,9 @@ use tokio::time::timeout;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
+/// Much more than a healthy machine needs.
+const SOON: Duration = Duration::from_secs(30);
+
 /// Names that are odd, but names.
 fn odd_names() -> Vec<String> {
     let mut names: Vec<String> = [
@@ -61,17 +64,18 @@ fn odd_names() -> Vec<String> {
     names
 }
 
+/// Two processes on each store. The second does not look again by itself when it waits: if it gets in, it was woken.
 async fn grounds() -> Vec<(String, Locks, Locks, Option<Server>, Option<Ground>)> {
     let mut all = Vec::new();
     for site in [Site::Memory, Site::File] {
         let ground = Ground::at(site).unwrap();
-        let (here, elsewhere) = (ground.open().await, ground.open().await);
+        let (here, elsewhere) = (ground.open().await, ground.open_with_watchdog(HOUR).await);
         all.push((format!("{site:?}"), here, elsewhere, None, Some(ground)));
     }
     for flavor in Flavor::installed() {
         let server = Server::builder(flavor).start().await;
         let here = Locks::connect(&server.url()).await.unwrap();
-        let elsewhere = Locks::connect(&server.url()).await.unwrap();
+        let elsewhere = Locks::builder().url(server.url()).watchdog(HOUR).connect().await.unwrap();
         all.push((format!("{flavor:?}"), here, elsewhere, Some(server), None));
     }
     all

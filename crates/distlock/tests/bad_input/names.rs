@@ -28,7 +28,7 @@ async fn odd_names_are_names_and_nothing_else() {
             let waiter = tokio::spawn(elsewhere.mutex(&name).lock().into_future());
             tokio::time::sleep(Duration::from_millis(5)).await;
             guard.unlock().await.expect(&context);
-            let next = timeout(Duration::from_secs(5), waiter).await.expect(&context);
+            let next = timeout(SOON, waiter).await.expect(&context);
             next.unwrap().expect(&context).unlock().await.expect(&context);
             assert_eq!(here.list("").await.unwrap(), [], "{context}");
         }
@@ -137,7 +137,7 @@ async fn the_longest_durations_do_not_overflow() {
         tokio::time::sleep(Duration::from_millis(20)).await;
         assert!(!waiter.is_finished(), "{store}");
         guard.unlock().await.unwrap();
-        let next = timeout(Duration::from_secs(5), waiter).await.expect(&store);
+        let next = timeout(SOON, waiter).await.expect(&store);
         next.unwrap().unwrap().expect(&store).unlock().await.unwrap();
     }
 }
@@ -179,12 +179,11 @@ async fn foreign_data_under_the_name_is_a_conflict_and_stays_as_it_is() {
             server.cli(command).await;
             let (before, ttl) = (dump(&server, key).await, server.pttl(key).await);
             let mutex = locks.mutex(key);
-            let limit = Duration::from_secs(5);
             let (must, may, wait) = (mutex.lock(), mutex.try_lock(), mutex.try_lock().wait(HOUR));
             let errors = [
-                timeout(limit, must.into_future()).await.expect(key).expect_err(key),
-                timeout(limit, may.into_future()).await.expect(key).expect_err(key),
-                timeout(limit, wait.into_future()).await.expect(key).expect_err(key),
+                timeout(SOON, must.into_future()).await.expect(key).expect_err(key),
+                timeout(SOON, may.into_future()).await.expect(key).expect_err(key),
+                timeout(SOON, wait.into_future()).await.expect(key).expect_err(key),
                 mutex.inspect().await.expect_err(key),
                 mutex.is_locked().await.expect_err(key),
                 mutex.force_unlock().await.expect_err(key),

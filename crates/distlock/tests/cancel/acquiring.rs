@@ -108,17 +108,23 @@ async fn what_was_cancelled_is_not_renewed() {
     for site in [Site::Memory, Site::Server(Flavor::Redis)] {
         let ground = Ground::at(site).unwrap();
         let seen = Recorder::new();
-        let builder = ground.builder().watchdog(ms(300)).observer(seen.clone());
+        let builder = ground.builder().watchdog(ms(3000)).observer(seen.clone());
         let locks = builder.connect().await.unwrap();
-        for polls in 0..8 {
-            let name = ground.name(&format!("k{polls}"));
-            drop(poll_times(locks.mutex(&name).try_lock().into_future(), polls).await);
-            let free = || async { !locks.mutex(&name).is_locked().await.unwrap() };
-            eventually("it falls back by itself", free).await;
-            let renewed = seen.count(&name, "renewed");
-            tokio::time::sleep(ms(250)).await;
-            assert_eq!(seen.count(&name, "renewed"), renewed, "{polls} polls");
-            assert!(free().await);
+        let names: Vec<String> = (0..8).map(|polls| ground.name(&format!("k{polls}"))).collect();
+        for (polls, name) in names.iter().enumerate() {
+            drop(poll_times(locks.mutex(name).try_lock().into_future(), polls).await);
+        }
+        let free = async |name: &String| !locks.mutex(name).is_locked().await.unwrap();
+        let renewed = || names.iter().map(|name| seen.count(name, "renewed")).collect::<Vec<_>>();
+        for name in &names {
+            eventually("it falls back by itself", || async { free(name).await }).await;
+        }
+        let before = renewed();
+        // Longer than until a renewal would be due.
+        tokio::time::sleep(ms(1500)).await;
+        assert_eq!(renewed(), before);
+        for name in &names {
+            assert!(free(name).await, "{name}");
         }
     }
 }

@@ -3,14 +3,20 @@
 use std::future::{IntoFuture, pending};
 use std::time::Duration;
 
-use distlock_testkit::Flavor;
 use distlock_testkit::suites::{Ground, Site};
+use distlock_testkit::{Flavor, Stopwatch};
 use tokio::time::timeout;
 
 use crate::ms;
 
 /// Long enough that nothing here ends because a lease does: what is free again was released.
 const WATCHDOG: Duration = Duration::from_secs(600);
+
+/// Before anybody gives up what was begun on a runtime that is gone.
+fn assert_soon(since: &Stopwatch, round: u64) {
+    let took = since.elapsed();
+    assert!(took < Duration::from_secs(5), "round {round}: served after {took:?}");
+}
 
 /// A runtime that is shut down takes its guards and waiters with it; the locks go on.
 fn a_runtime_shuts_down(site: Site) {
@@ -42,16 +48,21 @@ fn a_runtime_shuts_down(site: Site) {
             _ => doomed.shutdown_background(),
         }
         survivor.block_on(async {
-            let wait = Duration::from_secs(5);
+            let (wait, since) = (Duration::from_secs(30), Stopwatch::start());
             let next = elsewhere.mutex(&held).lock().wait(wait).await;
             let next = next.unwrap_or_else(|error| panic!("round {round}: {error}"));
+            assert_soon(&since, round);
             next.unlock().await.unwrap();
+            let since = Stopwatch::start();
             let again = locks.mutex(&held).lock().wait(wait).await;
             again.unwrap_or_else(|error| panic!("round {round}: {error}")).unlock().await.unwrap();
+            assert_soon(&since, round);
             theirs.unlock().await.unwrap();
+            let since = Stopwatch::start();
             let served = timeout(wait, waiter).await;
             let served = served.unwrap_or_else(|_| panic!("round {round}: the survivor starves"));
             served.unwrap().unwrap().unlock().await.unwrap();
+            assert_soon(&since, round);
             ground.assert_clean().await;
         });
     }

@@ -286,7 +286,7 @@ impl Cycle {
         let work = async {
             let semaphore = here.leased_semaphore(&name).with_permits(1);
             let ids = {
-                let permits = semaphore.acquire(1).lease(Duration::from_millis(1)).await?;
+                let permits = semaphore.acquire(1).lease(Duration::from_millis(50)).await?;
                 let ids = permits.ids();
                 permits.leak();
                 ids

@@ -1,5 +1,7 @@
 //! Clusters and sentinels: everybody is looked at.
 
+use std::time::Duration;
+
 use distlock::doctor::{Acl, Channels, Level, Report};
 use distlock_testkit::{Cluster, Flavor, SentinelSet};
 
@@ -17,7 +19,15 @@ fn places(report: &Report, subject: &str) -> usize {
 const SOUND: [&str; 2] = ["--appendonly", "yes"];
 
 async fn cluster(flavor: Flavor) {
-    let cluster = Cluster::builder(flavor).replicas(1).password(CANARY).args(&SOUND).start().await;
+    let cluster = Cluster::builder(flavor).replicas(1).password(CANARY).args(&SOUND).patient();
+    let cluster = cluster.start().await;
+    for primary in cluster.primaries().await {
+        // A replica has everything before its primary takes note of that.
+        until("a primary has its replica", async || {
+            primary.info_field("slave0").await.is_some_and(|line| line.contains("online"))
+        })
+        .await;
+    }
     let url = cluster.url("auto");
     let report = examine(&url).await;
     assert_eq!(bad(&report), [], "{flavor:?}:\n{report}");
@@ -117,7 +127,10 @@ async fn every_server_of_a_cluster_is_looked_at_on_redis62() {
 
 #[tokio::test]
 async fn sentinels_and_their_servers_are_looked_at() {
-    let set = SentinelSet::builder(Flavor::Redis).password(CANARY).args(&SOUND).start().await;
+    // So long that a machine that does other things is no reason to fail over.
+    let patient = Duration::from_secs(30);
+    let set = SentinelSet::builder(Flavor::Redis).password(CANARY).args(&SOUND);
+    let set = set.down_after(patient).start().await;
     let report = examine(&set.url()).await;
     // The guard against two primaries is not set there.
     assert_eq!(bad(&report), [("min_replicas", Level::Warning)], "{report}");

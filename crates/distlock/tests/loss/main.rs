@@ -92,13 +92,13 @@ async fn assert_lost(guard: Guard) {
 }
 
 /// The holder's own process decides, by its own clock, whatever the network does.
-async fn lost_by_the_clock(guard: Guard, log: &Log, since: Instant) {
+async fn lost_by_the_clock(guard: Guard, log: &Log, since: Instant, watch: &Stopwatch) {
     let name = guard.name().to_owned();
     soon("lost() ends", guard.lost()).await;
     let told = Instant::now();
     // A renewal was sent before it was told, so the deadline is no later than this.
     let sent = log.last(&name, Event::Renewed).unwrap_or(since);
-    let late = told.saturating_duration_since(sent + SHORT);
+    let late = told.saturating_duration_since(sent + STEADY).saturating_sub(watch.stalled());
     // Not only when the command that is out there is given up, which takes three seconds.
     assert!(late < Duration::from_millis(2500), "told {late:?} after the end of the lease");
     assert_lost(guard).await;

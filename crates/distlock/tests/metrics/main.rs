@@ -95,14 +95,17 @@ async fn holds_by_how_they_end(port: u16) {
     let readers = [rw.read().await.unwrap(), rw.read().await.unwrap()];
     assert_eq!(Scrape::now(port).await.get("distlock_held", "rw"), 2.0);
     drop(readers);
-    let lost = rw.write().lease(SOON).await.unwrap();
+    // Long enough to be had before it is over: what is not counts as lost, too.
+    let lost = rw.write().lease(10 * SOON).await.unwrap();
     lost.lost().await;
     drop(lost);
     rw.write().lease(LONG).await.unwrap().leak();
-    let seen = Scrape::now(port).await;
-    assert_eq!(seen.get("distlock_held", "rw"), 0.0);
-    assert_eq!(seen.get("distlock_lost_total", "rw"), 1.0);
-    assert_eq!(seen.get("distlock_hold_seconds_count", "rw"), 2.0);
+    // Whoever asks after the deadline is told by the clock, perhaps before the watchdog has counted it.
+    let counted = |seen: &Scrape| {
+        let names = ["distlock_held", "distlock_lost_total", "distlock_hold_seconds_count"];
+        names.map(|name| seen.get(name, "rw")) == [0.0, 1.0, 2.0]
+    };
+    Scrape::until(port, "one lost, two released, none held", counted).await;
 
     // Passed on in memory, and taken away by closing.
     let spin = locks.spin("desk");
@@ -152,7 +155,7 @@ async fn what_the_watchdog_and_the_network_do(port: u16) {
     let server = Server::redis().await;
     let url = server.url();
     // Long enough to be renewed in time however busy the machine is.
-    let locks = Locks::builder().url(&url).watchdog(Duration::from_secs(3)).connect();
+    let locks = Locks::builder().url(&url).watchdog(Duration::from_secs(6)).connect();
     let locks = locks.await.unwrap();
     let held = locks.fenced("disk").lock().await.unwrap();
     let renewed = |seen: &Scrape| seen.get("distlock_renew_total", "fenced") >= 2.0;

@@ -12,6 +12,8 @@ use distlock_testkit::{Server, Stopwatch, assert_clean};
 const HOUR: Duration = Duration::from_secs(3600);
 /// The command time-out, one reply time-out for each of two, and a busy machine.
 const GRACE: Duration = Duration::from_secs(3 + 2 + 4);
+/// With this much less time, a command that got no answer may not be asked again.
+const STALL: Duration = Duration::from_secs(1);
 
 async fn connect(url: &str) -> Locks {
     Locks::connect(url).await.expect("a connection")
@@ -55,7 +57,7 @@ async fn a_server_that_is_down_is_named_and_the_other_is_let_go() {
     two.servers[1].kill();
     let place = two.proxy.addr().to_string();
     for request in [two.both(&two.here).lock(), two.both(&two.here).lock().wait(HOUR)] {
-        let since = Instant::now();
+        let since = Stopwatch::start();
         let error = request.await.expect_err("one server is gone");
         let kind = error.kind();
         assert!(matches!(kind, ErrorKind::Unavailable | ErrorKind::Indeterminate), "{error}");
@@ -132,7 +134,7 @@ async fn an_unlock_with_both_servers_dead_names_both() {
     let two = Two::new().await;
     let guard = two.both(&two.elsewhere).lock().lease(HOUR).await.expect("free");
     two.servers.iter().for_each(Server::kill);
-    let since = Instant::now();
+    let since = Stopwatch::start();
     let error = guard.unlock().await.expect_err("both servers are gone").to_string();
     for server in &two.servers {
         assert!(error.contains(&server.addr().to_string()), "{error}");
@@ -224,7 +226,16 @@ async fn a_lost_reply_to_the_script_changes_nothing() {
             let me = here.owner();
             let request = here.multi(["a", "b"]).try_lock().lease(HOUR);
             let request = if owned { request.owner(&me) } else { request };
-            let guard = request.await.expect("it is asked for again").expect("they are free");
+            let watch = Stopwatch::start();
+            let guard = match request.await {
+                // The machine stood still until there was no time to ask again.
+                Err(_) if watch.stalled() > STALL => {
+                    proxy.heal().await;
+                    given_back(&server).await;
+                    continue;
+                }
+                got => got.expect("it is asked for again").expect("they are free"),
+            };
             rule.fired(times).await;
             for name in ["a", "b"] {
                 let fields = server.hgetall(name).await;
@@ -240,6 +251,13 @@ async fn a_lost_reply_to_the_script_changes_nothing() {
     }
 }
 
+async fn given_back(server: &Server) {
+    eventually("what was taken unseen is given back", || async {
+        !server.exists("a").await && !server.exists("b").await
+    })
+    .await;
+}
+
 /// If no reply ever comes nobody is inside, and what was taken unseen is given back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_taken_unseen_is_given_back() {
@@ -248,15 +266,13 @@ async fn what_was_taken_unseen_is_given_back() {
     let (here, elsewhere) = (connect(&proxy.url()).await, connect(&server.url()).await);
     elsewhere.multi(["a", "b"]).lock().await.expect("free").unlock().await.expect("held");
     let rule = proxy.swallow_replies_to(multi_acquire(), u64::MAX);
-    let since = Instant::now();
+    let since = Stopwatch::start();
     let error = here.multi(["a", "b"]).lock().lease(HOUR).await.expect_err("no reply comes");
     assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error}");
     assert!(since.elapsed() < GRACE, "after {:?}", since.elapsed());
-    assert!(rule.hits() >= 2, "asked {} times", rule.hits());
-    eventually("what was taken unseen is given back", || async {
-        !server.exists("a").await && !server.exists("b").await
-    })
-    .await;
+    // Unless the machine stood still until there was no time to ask again.
+    assert!(rule.hits() >= 2 || since.stalled() > STALL, "asked {} times", rule.hits());
+    given_back(&server).await;
     proxy.heal().await;
     let next = here.multi(["a", "b"]).try_lock().await.expect("an answer").expect("free");
     next.unlock().await.expect("held");
@@ -274,9 +290,11 @@ async fn a_lost_reply_and_then_a_busy_member_leave_nothing() {
     let asking = tokio::spawn(here.multi(["a", "b"]).try_lock().lease(HOUR).into_future());
     rule.fired(1).await;
     // Taken unseen, and before it is asked for again an operator gives one of them to somebody else.
+    proxy.blackhole_requests(true);
     eventually("it is taken", || async { server.exists("b").await }).await;
     assert!(elsewhere.mutex("b").force_unlock().await.expect("an answer"));
     let held = elsewhere.mutex("b").lock().lease(HOUR).await.expect("free");
+    proxy.blackhole_requests(false);
     let got = asking.await.expect("no panic").expect("an answer");
     assert!(got.is_none(), "two hold one member");
     eventually("the other one is given back", || async { !server.exists("a").await }).await;

@@ -15,7 +15,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(30);
 const SOON: Duration = Duration::from_secs(20);
 /// What a call may take that has no wait of its own: the command time-out, one reply time-out, and a busy machine.
-const BOUND: Duration = Duration::from_millis(3000 + 1000 + 4000);
+const BOUND: Duration = Duration::from_millis(3000 + 1000 + 8000);
 
 async fn connect(url: &str, watchdog: Duration) -> Locks {
     Locks::builder().url(url).watchdog(watchdog).connect().await.expect("a connection")

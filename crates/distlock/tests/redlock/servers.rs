@@ -5,9 +5,9 @@ use std::future::IntoFuture;
 use std::time::{Duration, Instant};
 
 use distlock::{ErrorKind, Guard, Locks, RedLock, State};
-use distlock_testkit::Server;
 use distlock_testkit::proxy::{Match, Proxy};
 use distlock_testkit::suites::eventually;
+use distlock_testkit::{Server, Stopwatch};
 use tokio::time::timeout;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -64,7 +64,8 @@ async fn two_of_five_killed_do_not_matter() {
         assert!(elsewhere.try_lock().await.expect("a majority answers").is_none());
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    assert_eq!(guard.state(), State::Held);
+    // A renewal that one of the three was late for leaves it in doubt until the next.
+    eventually("it is held", || async { guard.state() == State::Held }).await;
     guard.unlock().await.expect("held");
     // And everything works without them.
     for process in [&elsewhere, &here] {
@@ -89,27 +90,32 @@ async fn three_of_five_killed_is_no_quorum_in_time_and_says_what_each_of_them_sa
     for server in &servers[1..4] {
         server.kill();
     }
-    let short = Duration::from_millis(500);
-    for (wait, request) in [
-        (Duration::ZERO, here.lock().wait(Duration::ZERO).lease(HOUR)),
-        (short, here.lock().wait(short).lease(HOUR)),
-        (Duration::ZERO, here.lock().lease(HOUR)),
-    ] {
-        let since = Instant::now();
-        let error = request.await.expect_err("three are gone");
-        assert_eq!(error.kind(), ErrorKind::NoQuorum, "{error}");
-        assert!(error.is_retryable());
-        assert!(since.elapsed() < wait + GRACE, "after {:?}", since.elapsed());
-        let text = error.to_string();
-        assert!(text.contains("3 of 5"), "{text}");
-        for (at, server) in servers.iter().enumerate() {
-            let said = text.split("; ").find(|part| part.contains(&server.addr().to_string()));
-            let said = said.unwrap_or_else(|| panic!("{} is not in {text}", server.addr()));
-            // What it was asked may have been to take it, or to take back what it may have given before.
-            let answered = ["gave it", "let go of it", "did not have it"];
-            let answered = answered.iter().any(|answer| said.contains(answer));
-            assert_eq!(answered, at == 0 || at == 4, "{said}");
-        }
+    for wait in [Some(Duration::ZERO), Some(Duration::from_millis(500)), None] {
+        let each_is_quoted = || async {
+            let request = here.lock().lease(HOUR);
+            let request = if let Some(wait) = wait { request.wait(wait) } else { request };
+            let since = Stopwatch::start();
+            let error = request.await.expect_err("three are gone");
+            let took = since.elapsed();
+            assert_eq!(error.kind(), ErrorKind::NoQuorum, "{error}");
+            assert!(error.is_retryable());
+            assert!(took < wait.unwrap_or_default() + GRACE, "after {took:?}");
+            let text = error.to_string();
+            println!("{text}");
+            assert!(text.contains("3 of 5"), "{text}");
+            servers.iter().enumerate().all(|(at, server)| {
+                let said = text.split("; ").find(|part| part.contains(&server.addr().to_string()));
+                let said = said.unwrap_or_else(|| panic!("{} is not in {text}", server.addr()));
+                // What it was asked may have been to take it, or to take back what it may have given before.
+                let answered = ["gave it", "let go of it", "did not have it"];
+                let answered = answered.iter().any(|answer| said.contains(answer));
+                let lives = at == 0 || at == 4;
+                assert!(lives || !answered, "{said}");
+                answered == lives
+            })
+        };
+        // One that lives may be late, which is what is said of it then.
+        eventually("those that live are quoted with their answers", each_is_quoted).await;
     }
     let error = here.try_lock().await.expect_err("three are gone");
     assert_eq!(error.kind(), ErrorKind::NoQuorum);
@@ -139,7 +145,7 @@ async fn an_emptied_node_lets_nobody_in_and_is_healed_by_the_next_renewal() {
         }
         assert!(elsewhere.try_lock().await.expect("a majority answers").is_none(), "a second one");
         eventually("it is healed", || async { known(&servers, &guard).await == 3 }).await;
-        assert_eq!(guard.state(), State::Held);
+        eventually("it is held", || async { guard.state() == State::Held }).await;
     }
     guard.unlock().await.expect("held");
     assert_empty(&servers).await;
@@ -163,9 +169,14 @@ async fn a_minority_that_comes_back_is_used_again() {
             servers[at].restart().await;
         }
     }
-    let guard = here.lock().wait(GRACE).lease(HOUR).await.expect("all are there");
-    eventually("all are used", || async { known(&servers, &guard).await == 5 }).await;
-    guard.unlock().await.expect("held");
+    // Taken again if one was late: what a majority has, others are asked for no more than twice.
+    let all_are_used = || async {
+        let guard = here.lock().wait(GRACE).lease(HOUR).await.expect("all are there");
+        let count = known(&servers, &guard).await;
+        guard.unlock().await.expect("held");
+        count == 5
+    };
+    eventually("all are used", all_are_used).await;
     assert_empty(&servers).await;
 }
 
@@ -194,11 +205,12 @@ async fn the_guard_is_lost_when_a_majority_is_gone_for_longer_than_its_lease() {
     servers[1].stop();
     tokio::time::sleep(watchdog * 7 / 6).await;
     assert!(!guard.is_lost(), "three are still there");
+    let (since, left) = (Instant::now(), guard.remaining());
     servers[2].stop();
-    let since = Instant::now();
     eventually("it is in doubt, then lost", || async { guard.state() != State::Held }).await;
     timeout(watchdog + GRACE, guard.lost()).await.expect("it is lost");
-    assert!(since.elapsed() > watchdog / 2, "given up after {:?}", since.elapsed());
+    let took = since.elapsed();
+    assert!(took > left * 9 / 10, "given up after {took:?} of {left:?}");
     assert_eq!(guard.unlock().await.expect_err("it was lost").kind(), ErrorKind::Lost);
     servers[..3].iter().for_each(Server::cont);
     let next = here.lock().wait(watchdog + GRACE).await.expect("all are there again");

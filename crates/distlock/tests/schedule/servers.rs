@@ -2,6 +2,7 @@
 #![cfg(feature = "redis")]
 
 use std::future::poll_fn;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,26 +14,30 @@ use tokio::task::JoinSet;
 use crate::Runs;
 
 const SOON: Duration = Duration::from_secs(1);
-const WATCHDOG: Duration = Duration::from_secs(2);
 
 async fn connect(server: &Server) -> Locks {
-    Locks::builder().url(server.url()).watchdog(WATCHDOG).connect().await.unwrap()
+    Locks::connect(&server.url()).await.unwrap()
 }
 
-fn in_a_moment() -> SystemTime {
-    SystemTime::now() + SOON
+/// So many ticks, a second apart. The first comes a second after some node has begun: that one misses none, however long the
+/// others take.
+fn ticks(
+    first: Arc<OnceLock<SystemTime>>,
+    count: u32,
+) -> impl Iterator<Item = SystemTime> + Send + 'static {
+    let begun = std::iter::once_with(move || *first.get_or_init(|| SystemTime::now() + SOON));
+    begun.flat_map(move |first| (0..count).map(move |number| first + number * SOON))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_clients_run_each_tick_once_on_every_server() {
     for flavor in Flavor::installed() {
         let server = Server::builder(flavor).start().await;
-        let (runs, first) = (Runs::default(), in_a_moment());
-        // Far enough apart that nobody is a whole period late, however busy the machine is.
-        let ticks: Vec<_> = (0..4).map(|number| first + number * SOON).collect();
+        let (runs, first) = (Runs::default(), Arc::default());
         let mut nodes = JoinSet::new();
         for node in 0..3 {
-            let (locks, runs, ticks) = (connect(&server).await, runs.clone(), ticks.clone());
+            let (locks, runs) = (connect(&server).await, runs.clone());
+            let ticks = ticks(Arc::clone(&first), 4);
             nodes.spawn(async move {
                 let job = |tick: Tick| {
                     runs.note(&tick, node);
@@ -47,9 +52,10 @@ async fn three_clients_run_each_tick_once_on_every_server() {
         for (at, nodes) in runs.by_tick() {
             assert_eq!(nodes.len(), 1, "{at:?} ran on {nodes:?}");
         }
-        assert!(runs.by_tick().contains_key(&ticks[3]), "the last one is never coalesced");
+        let last = *first.get().unwrap() + 3 * SOON;
+        assert!(runs.by_tick().contains_key(&last), "the last one is never coalesced");
         // The mark stays; the lock does not.
-        assert!(!server.exists("job").await);
+        eventually("the lock is free", || async { !server.exists("job").await }).await;
         assert!(connect(&server).await.schedule("job").forget().await.unwrap());
         distlock_testkit::assert_clean(&server, "job").await;
     }
@@ -59,13 +65,16 @@ async fn three_clients_run_each_tick_once_on_every_server() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_tick_of_a_killed_process_is_run_by_another() {
     let server = Server::redis().await;
-    let millis = WATCHDOG.as_millis().to_string();
+    // Its lease: it must not end before it is killed, on a machine that stands still for seconds.
+    let millis = "6000";
     let mut dead = worker("testkit-holder").arg(server.url()).arg(millis).arg("job").start().await;
     dead.wait_for("held").await;
-    let (runs, tick) = (Runs::default(), in_a_moment());
+    let both = [connect(&server).await, connect(&server).await];
+    // Both begin before it, on such a machine too.
+    let (runs, tick) = (Runs::default(), SystemTime::now() + 5 * SOON);
     let mut nodes = JoinSet::new();
-    for node in 0..2 {
-        let (locks, runs) = (connect(&server).await, runs.clone());
+    for (node, locks) in both.into_iter().enumerate() {
+        let runs = runs.clone();
         nodes.spawn(async move {
             let job = |tick: Tick| {
                 runs.note(&tick, node);
@@ -93,7 +102,9 @@ async fn an_outage_is_waited_out() {
     let server = Server::builder(Flavor::Redis).keep_data().start().await;
     let (runs, mut nodes) = (Runs::default(), JoinSet::new());
     for node in 0..2 {
-        let (locks, runs) = (connect(&server).await, runs.clone());
+        // Short, so that what nobody could let go of when the server died is soon free.
+        let builder = Locks::builder().url(server.url()).watchdog(2 * SOON);
+        let (locks, runs) = (builder.connect().await.unwrap(), runs.clone());
         nodes.spawn(async move {
             let job = |tick: Tick| {
                 runs.note(&tick, node);
@@ -153,11 +164,10 @@ async fn a_stop_costs_no_tick() {
 #[test]
 fn threads_run_each_tick_once() {
     let server = Server::builder(Flavor::Redis).start_blocking();
-    let (runs, first) = (Runs::default(), in_a_moment());
-    let ticks = [first, first + SOON];
+    let (runs, first) = (Runs::default(), Arc::default());
     std::thread::scope(|threads| {
         for node in 0..3 {
-            let (runs, url) = (runs.clone(), server.url());
+            let (runs, url, ticks) = (runs.clone(), server.url(), ticks(Arc::clone(&first), 2));
             threads.spawn(move || {
                 let locks = Locks::connect_blocking(&url).unwrap();
                 let job = |tick: Tick| {
@@ -171,5 +181,5 @@ fn threads_run_each_tick_once() {
     for (at, nodes) in runs.by_tick() {
         assert_eq!(nodes.len(), 1, "{at:?} ran on {nodes:?}");
     }
-    assert!(runs.by_tick().contains_key(&ticks[1]));
+    assert!(runs.by_tick().contains_key(&(*first.get().unwrap() + SOON)));
 }

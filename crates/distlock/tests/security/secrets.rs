@@ -111,7 +111,7 @@ async fn a_password_is_never_said_or_logged() {
     user(&server).await;
     let proxy = Proxy::start(server.addr()).await;
     let url = format!("redis://lk:{IN_URL}@{}", proxy.addr());
-    let builder = Locks::builder().url(&url).watchdog(Duration::from_secs(3));
+    let builder = Locks::builder().url(&url).watchdog(Duration::from_secs(9));
     keeps_the_secret(&format!("{builder:#?}"));
     let locks = builder.connect().await.expect("the user may do everything");
     look_at_everything(&locks).await;
@@ -143,7 +143,7 @@ async fn a_password_is_never_said_or_logged() {
     examine(&Locks::connect(&untrusted).await.expect_err("nobody vouches for it"));
     let socket = format!("redis+unix://{}?user=lk&pass={IN_URL}", encrypted.socket().display());
     look_at_everything(&Locks::connect(&socket).await.expect("a socket")).await;
-    let cluster = Cluster::builder(Flavor::Redis).start().await;
+    let cluster = Cluster::builder(Flavor::Redis).patient().start().await;
     for node in cluster.nodes() {
         user(node).await;
     }
