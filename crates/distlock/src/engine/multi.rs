@@ -215,6 +215,7 @@ async fn alone<T>(
     let env = &parts[at].0.env;
     let long = env.sleep_until(env.now().after(config::REPLY_TIMEOUT));
     tokio::select! {
+        biased; // an answer that is there counts, however late
         answer = &mut asking => return answer,
         () = long => had.iter_mut().for_each(|hold| *hold = None),
     }
@@ -241,6 +242,7 @@ async fn undo(error: Error, had: Vec<Option<Hold>>) -> Error {
     let Some(env) = holds.first().map(|hold| hold.tenure.engine.env.clone()) else { return error };
     let long = env.sleep_until(env.now().after(config::REPLY_TIMEOUT));
     tokio::select! {
+        biased;
         undone = unlock_all(holds) => match undone {
             Ok(()) => error,
             Err(more) => error.and(&more),

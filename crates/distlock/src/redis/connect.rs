@@ -160,10 +160,12 @@ impl Dial {
         Dial { target, ..self.clone() }
     }
 
-    /// Opens a connection on the calling runtime, and hands messages that nobody asked for to `push`.
+    /// Opens a connection on the calling runtime, and hands messages that nobody asked for to `push`. Replies take no longer than
+    /// `limit`, if there is one; how long the login takes is for the caller to say.
     pub(crate) async fn open(
         &self,
         push: Option<impl redis::aio::AsyncPushSender>,
+        limit: Option<Duration>,
     ) -> Result<Opened> {
         let target = &self.target;
         let stream = self.connector.connect(&target.endpoint).await.map_err(|why| {
@@ -174,7 +176,7 @@ impl Dial {
             Error::new(kind, format!("cannot connect to {target}: {why}")).with_source(why)
         })?;
         let mut config = AsyncConnectionConfig::new()
-            .set_response_timeout(Some(self.reply_timeout))
+            .set_response_timeout(limit)
             .set_connection_timeout(None)
             .set_pipeline_buffer_size(QUEUE);
         if let Some(push) = push {

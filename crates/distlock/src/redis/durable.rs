@@ -97,6 +97,7 @@ impl Durable {
         };
         // The desk is served by a runtime that may stand still, if nobody blocks on it any more.
         tokio::select! {
+            biased;
             answer = answered => answer.unwrap_or_else(|_| unknown("its runtime ended")),
             () = self.env.sleep_apart(self.env.now().after(self.limit)) => unknown("no reply in time"),
         }

@@ -15,6 +15,7 @@ use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 use tokio::task::AbortHandle;
 
 use super::connect::Dial;
+use super::in_time::in_time;
 use super::refusal;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -50,6 +51,8 @@ pub(crate) struct Line {
     connection: MultiplexedConnection,
     driver: Arc<Driver>,
     in_flight: Arc<Semaphore>,
+    /// How long a reply may take.
+    limit: Duration,
 }
 
 /// The task that moves the bytes. It ends, and the connection closes, when this is dropped or stopped.
@@ -117,6 +120,7 @@ impl Links {
         let gate = self.gate(runtime);
         let env = self.dial.env.clone();
         tokio::select! {
+            biased;
             opened = self.connect_once(runtime, &gate) => opened,
             () = env.sleep_apart(env.now().after(limit)) => Err(self.dial.too_slow(limit)),
         }
@@ -136,11 +140,12 @@ impl Links {
             return Err(error.clone());
         }
         let attempt = gate.begun.fetch_add(1, Ordering::Relaxed) + 1;
-        match self.dial.open(None::<Deaf>).await {
+        match self.dial.open(None::<Deaf>, None).await {
             Ok((connection, work)) => {
                 let driver = Arc::new(Driver::start(work));
                 let in_flight = Arc::new(Semaphore::new(IN_FLIGHT));
-                let line = Line { connection, driver, in_flight };
+                let limit = self.dial.reply_timeout;
+                let line = Line { connection, driver, in_flight, limit };
                 if self.install(runtime, line.clone()) {
                     self.dial.reconnected();
                 }
@@ -210,7 +215,7 @@ impl Line {
     pub(crate) async fn send(&mut self, command: &Cmd) -> Result<Value> {
         let in_flight = self.in_flight.clone();
         let _turn = self.turn(&in_flight).await?;
-        let reply = self.connection.send_packed_command(command).await;
+        let reply = in_time(self.limit, self.connection.send_packed_command(command)).await;
         reply.inspect(|reply| self.heed(reply)).map_err(|why| self.unanswered(&why))
     }
 
@@ -222,7 +227,8 @@ impl Line {
     ) -> Result<Vec<Value>> {
         let in_flight = self.in_flight.clone();
         let _turn = self.turn(&in_flight).await?;
-        let replies = self.connection.send_packed_commands(commands, 0, count).await;
+        let replies = self.connection.send_packed_commands(commands, 0, count);
+        let replies = in_time(self.limit, replies).await;
         let heed = |replies: &Vec<Value>| replies.iter().for_each(|reply| self.heed(reply));
         replies.inspect(heed).map_err(|why| self.unanswered(&why))
     }

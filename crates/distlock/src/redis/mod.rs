@@ -13,6 +13,7 @@ mod exclusive;
 mod fair;
 mod fenced;
 mod holders;
+mod in_time;
 mod latch;
 mod leased;
 mod link;

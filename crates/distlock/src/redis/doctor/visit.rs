@@ -14,7 +14,6 @@ use crate::config;
 use crate::doctor::Examine;
 use crate::error::{Error, Result};
 use crate::redis::acl::Needs;
-use crate::redis::connect::Dial;
 use crate::redis::pubsub::Way;
 use crate::redis::refusal;
 use crate::redis::topology::{Part, Somebody};
@@ -47,9 +46,9 @@ impl Line {
     async fn open(somebody: &Somebody) -> Result<Line> {
         // More patient than locks can be: one that is slow should be told from one that is not there.
         let patience = config::COMMAND_TIMEOUT;
-        let dial = Dial { reply_timeout: patience, ..somebody.dial.clone() };
+        let dial = &somebody.dial;
         let (sender, pushes) = mpsc::unbounded_channel();
-        let opened = tokio::time::timeout(patience, dial.open(Some(sender))).await;
+        let opened = tokio::time::timeout(patience, dial.open(Some(sender), Some(patience))).await;
         let (connection, work) = opened.unwrap_or_else(|_| Err(dial.too_slow(patience)))?;
         Ok(Line { connection, pushes, patience, driver: tokio::spawn(work) })
     }

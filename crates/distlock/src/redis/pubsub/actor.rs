@@ -59,7 +59,7 @@ async fn keep_connected(shared: &Arc<Shared>) {
         while shared.registry().is_empty() {
             shared.changed.notified().await;
         }
-        let opening = dial.open(Some(Ear(shared.clone())));
+        let opening = dial.open(Some(Ear(shared.clone())), Some(dial.reply_timeout));
         let opened = match tokio::time::timeout(dial.reply_timeout, opening).await {
             Ok(opened) => opened,
             Err(_) => Err(dial.too_slow(dial.reply_timeout)),
