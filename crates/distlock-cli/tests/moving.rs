@@ -20,9 +20,9 @@ async fn a_command_outlives_a_failover() {
     for sentinel in set.sentinels() {
         let dead = ["SENTINEL", "SET", set.name(), "down-after-milliseconds", "1000"];
         sentinel.cli(&dead).await;
-        // One that stood still for two seconds would do nothing for thirty.
+        // One that stood still for two seconds would do nothing for thirty. Redis 6.2 cannot be told otherwise.
         let rests = ["SENTINEL", "DEBUG", "tilt-trigger", "600000", "tilt-period", "1"];
-        sentinel.cli(&rests).await;
+        let _ = sentinel.try_cli(&rests).await;
     }
     old.kill();
     set.replaced(&old).await;
