@@ -85,13 +85,9 @@ final class Commands {
 
     /** Waits for as long as it takes. */
     static Long lock(RLock lock, long lease) {
-        if (lock instanceof RFencedLock fenced) {
-            // lockAndGetToken(lease, unit) forgets the lease; a wait of -1 waits for ever.
-            return lease < 0 ? fenced.lockAndGetToken()
-                : fenced.tryLockAndGetToken(-1, lease, TimeUnit.MILLISECONDS);
-        }
+        // Not lockAndGetToken: it waits by a callback, which misses a message that comes just before it is in place.
         lock.lock(lease, TimeUnit.MILLISECONDS);
-        return null;
+        return lock instanceof RFencedLock fenced ? fenced.getToken() : null;
     }
 
     private static Object tryLock(RLock lock, long wait, long lease) throws InterruptedException {
