@@ -42,7 +42,9 @@ async fn get_in_in_order(ground: &Ground, name: &str) -> bool {
         eventually("somebody gets in", || async { line.iter().any(Waiter::is_in) }).await;
         let next = line.pop_front().expect("not empty");
         if !next.is_in() {
-            line.into_iter().chain([next]).for_each(|waiter| drop(waiter.leaves()));
+            for waiter in line.into_iter().chain([next]) {
+                waiter.leaves();
+            }
             return false;
         }
         let guard = next.enters().await;
