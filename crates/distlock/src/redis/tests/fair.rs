@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::{PushInfo, PushKind, Value};
 
-use super::server::{Raw, Server, claim, connect, in_time, owner, patient};
+use super::server::{Raw, Server, claim, connect, owner, patient, promptly};
 use crate::store::{Attempt, Claim, Released, Store, What};
 use crate::{ErrorKind, Owner};
 
@@ -136,7 +136,7 @@ async fn a_release_calls_the_first_in_line_alone_with_redissons_message() {
 
 #[tokio::test]
 async fn who_becomes_first_in_line_behind_a_short_lease_is_told() {
-    in_time(Duration::from_millis(500), first_behind_a_short_lease).await;
+    promptly(Duration::from_millis(500), first_behind_a_short_lease).await;
 }
 
 async fn first_behind_a_short_lease() {

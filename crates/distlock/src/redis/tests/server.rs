@@ -161,7 +161,7 @@ pub(super) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool)
 
 /// Runs a test of leases that are shorter than a machine may stand still. What fails after more than `limit` is tried again,
 /// and has failed if it does so every time.
-pub(super) async fn in_time(limit: Duration, test: impl AsyncFn()) {
+pub(super) async fn promptly(limit: Duration, test: impl AsyncFn()) {
     for left in (0..10).rev() {
         let began = Instant::now();
         let mut run = pin!(test());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::server::{Server, in_time, owner};
+use super::super::server::{Server, owner, promptly};
 use super::{ACQUIRED, LEFT, Messages, WAITING, busy_for, claim, is_busy, read, write};
 use crate::store::{Released, Store, What};
 
@@ -13,7 +13,7 @@ const PROMPT: Duration = Duration::from_millis(400);
 
 #[tokio::test]
 async fn new_readers_stand_behind_a_writer_that_waits() {
-    in_time(PROMPT, readers_behind_a_writer).await;
+    promptly(PROMPT, readers_behind_a_writer).await;
 }
 
 async fn readers_behind_a_writer() {
@@ -43,7 +43,7 @@ async fn readers_behind_a_writer() {
 
 #[tokio::test]
 async fn a_writer_that_comes_again_is_stood_behind_for_longer() {
-    in_time(PROMPT, a_writer_comes_again).await;
+    promptly(PROMPT, a_writer_comes_again).await;
 }
 
 async fn a_writer_comes_again() {
@@ -82,7 +82,7 @@ async fn nobody_stands_behind_a_single_try_or_a_writer_that_cannot_get_in() {
 
 #[tokio::test]
 async fn a_writer_that_gives_up_lets_the_readers_behind_it_in() {
-    in_time(PROMPT, a_writer_gives_up).await;
+    promptly(PROMPT, a_writer_gives_up).await;
 }
 
 async fn a_writer_gives_up() {
