@@ -48,8 +48,7 @@ impl MemoryStore {
         claim: Option<&Claim>,
         step: impl FnOnce(Option<Entry>, Moment, &dyn Around) -> Stepped<T>,
     ) -> Result<(T, u32)> {
-        let now = self.env.now();
-        self.table.step(name, claim, now, |entry, around| step(entry, now, around))
+        self.table.step(name, claim, || self.env.now(), step)
     }
 
     fn renew_one(&self, claim: &Claim) -> Result<bool> {
@@ -103,7 +102,7 @@ impl Store for MemoryStore {
     }
 
     fn inspect<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
-        ready(self.table.look(what, name, self.env.now()))
+        ready(self.table.look(what, name, || self.env.now()))
     }
 
     fn force<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
@@ -112,12 +111,51 @@ impl Store for MemoryStore {
     }
 
     fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<Snapshot>>> {
-        ready(Ok(self.table.list(prefix, self.env.now())))
+        ready(Ok(self.table.list(prefix, || self.env.now())))
     }
 
     fn admin<'a>(&'a self, name: &'a str, op: &'a Admin) -> BoxFuture<'a, Result<i64>> {
         let place = Arc::from(entry::place_of(name, op));
         let step = self.step(&place, None, |entry, now, _| entry::admin(entry, op, now));
         ready(step.map(|(answer, _)| answer))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::env::System;
+    use crate::owner::Owner;
+
+    /// What one thread reads while another renews is never older than what it reads.
+    #[test]
+    fn nobody_is_seen_to_have_more_than_a_lease() {
+        const ROUNDS: u32 = 50_000;
+        let store = MemoryStore::new(Arc::new(System));
+        let claim = Claim {
+            name: "k".into(),
+            owner: Owner::mint(uuid::Uuid::new_v4()),
+            lease: Duration::from_secs(3600),
+            depth: 1,
+            heir_of: None,
+            what: What::Exclusive,
+            info: None,
+        };
+        let looked = |at: Snapshot| at.ttl.is_some_and(|ttl| ttl <= claim.lease);
+        let here = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        here.block_on(store.acquire(&claim)).unwrap();
+        std::thread::scope(|all| {
+            all.spawn(|| {
+                for _ in 0..ROUNDS {
+                    assert!(store.renew_one(&claim).unwrap());
+                }
+            });
+            for _ in 0..ROUNDS {
+                assert!(looked(here.block_on(store.inspect(claim.what, "k")).unwrap()));
+                assert!(here.block_on(store.list("")).unwrap().into_iter().all(looked));
+            }
+        });
     }
 }

@@ -1,4 +1,7 @@
 //! A sharded map of entries with expiry and wake-ups.
+//!
+//! The clock is read once a name's shard is locked: steps then follow each other in time as they do in the map. A time from
+//! before the lock may be older than what somebody else wrote meanwhile, who would seem to have more than a whole lease left.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
@@ -149,14 +152,15 @@ impl Table {
         &self,
         name: &Arc<str>,
         claim: Option<&Claim>,
-        now: Moment,
-        step: impl FnOnce(Option<Entry>, &dyn Around) -> Stepped<T>,
+        clock: impl FnOnce() -> Moment,
+        step: impl FnOnce(Option<Entry>, Moment, &dyn Around) -> Stepped<T>,
     ) -> Result<(T, u32)> {
         let mut shard = self.of(name);
+        let now = clock();
         let cell = shard.cells.entry(name.clone()).or_default();
         let before = cell.entry.take().filter(|entry| entry.is_live(now));
         let Step { entry, answer, wake } =
-            match step(before, &Near { table: self, ears: &cell.ears }) {
+            match step(before, now, &Near { table: self, ears: &cell.ears }) {
                 Ok(step) => step,
                 Err(taken) => {
                     cell.entry = Some(taken.0.clone());
@@ -186,8 +190,14 @@ impl Table {
     }
 
     /// What stands under a name, read as a lock of this kind.
-    pub(super) fn look(&self, what: What, name: &str, now: Moment) -> Result<Snapshot> {
+    pub(super) fn look(
+        &self,
+        what: What,
+        name: &str,
+        clock: impl FnOnce() -> Moment,
+    ) -> Result<Snapshot> {
         let shard = self.of(name);
+        let now = clock();
         let seen = shard.cells.get(name).and_then(|cell| Some((cell, cell.entry.as_ref()?)));
         match seen.filter(|(_, entry)| entry.is_live(now)) {
             None => Ok(Snapshot::free(name)),
@@ -201,10 +211,11 @@ impl Table {
         self.of(name).cells.get(name).and_then(|cell| cell.entry.clone())
     }
 
-    pub(super) fn list(&self, prefix: &str, now: Moment) -> Vec<Snapshot> {
+    pub(super) fn list(&self, prefix: &str, clock: impl Fn() -> Moment) -> Vec<Snapshot> {
         let mut all = Vec::new();
         for shard in &self.shards {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            let now = clock();
             let named = shard.cells.iter().filter(|(name, _)| name.starts_with(prefix));
             let live = named.filter_map(|(name, cell)| Some((name, cell, cell.entry.as_ref()?)));
             let live = live.filter(|(.., entry)| entry.is_live(now));
@@ -287,12 +298,12 @@ mod tests {
         };
         let words = || table.of(&name).cells[&name].infos.as_ref().map_or(0, |infos| infos.len());
         let take = |claim: &Claim| {
-            let step = |entry, around: &dyn Around| entry::acquire(entry, claim, now, around);
-            table.step(&name, Some(claim), now, step).map(drop).unwrap();
+            let step = |entry, now, around: &dyn Around| entry::acquire(entry, claim, now, around);
+            table.step(&name, Some(claim), || now, step).map(drop).unwrap();
         };
         let leave = |claim: &Claim| {
-            let step = |entry, around: &dyn Around| entry::release(entry, claim, now, around);
-            table.step(&name, Some(claim), now, step).map(drop).unwrap();
+            let step = |entry, now, around: &dyn Around| entry::release(entry, claim, now, around);
+            table.step(&name, Some(claim), || now, step).map(drop).unwrap();
         };
         let client = uuid::Uuid::new_v4();
         take(&claim(Owner::mint(client), 1));
