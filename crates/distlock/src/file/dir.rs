@@ -2,11 +2,11 @@
 
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, CWD, Gid, Mode, OFlags, Stat, Uid};
+use rustix::fs::{Access, AtFlags, CWD, Gid, Mode, OFlags, Stat, Uid};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
@@ -86,10 +86,32 @@ impl Dir {
 
     /// Creates a file that was not there: whoever may write to the directory may use its locks.
     pub(super) fn create(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let flags = flags | OFlags::CLOEXEC;
+        match self.create_whole(path, flags) {
+            Err(Errno::EXIST) => return Err(Errno::EXIST),
+            Ok(file) => return Ok(file),
+            Err(_) => {} // not every file system can do it
+        }
+        let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?;
         self.share(&file);
         Ok(file)
+    }
+
+    /// Gives the file its name when it is shared already: others do not find it before, and being killed leaves nothing.
+    #[cfg(target_os = "linux")]
+    fn create_whole(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let mode = Mode::RUSR | Mode::WUSR;
+        let file = rustix::fs::open(&self.path, flags | OFlags::TMPFILE, mode)?;
+        self.share(&file);
+        let nameless = format!("/proc/self/fd/{}", file.as_raw_fd());
+        rustix::fs::linkat(CWD, nameless, CWD, path, AtFlags::SYMLINK_FOLLOW)?;
+        Ok(file)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn create_whole(&self, _: &Path, _: OFlags) -> Result<OwnedFd, Errno> {
+        Err(Errno::OPNOTSUPP)
     }
 
     /// Creates a named pipe in the same way.

@@ -1,9 +1,15 @@
 //! The directory: what becomes of it, and who may use what is in it.
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{Mode, OFlags};
+
 use super::*;
+use crate::file::dir::Dir;
 
 #[test]
 fn open_says_what_is_wrong_with_the_directory() {
@@ -118,4 +124,35 @@ async fn a_file_whose_maker_was_killed_is_shared_by_the_next() {
     let store = temp.store();
     assert_eq!(store.acquire(&claim("k")).await.unwrap(), ACQUIRED);
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o660);
+}
+
+/// Of another user, who is refused what is not shared, and told that it is for good.
+#[cfg(target_os = "linux")]
+#[test]
+fn nobody_finds_a_file_that_is_not_shared_yet() {
+    let temp = Temp::new();
+    fs::set_permissions(&temp.0, fs::Permissions::from_mode(0o1777)).unwrap();
+    let dir = Dir::open(&temp.0).unwrap();
+    if rustix::fs::open(&temp.0, OFlags::RDWR | OFlags::TMPFILE, Mode::RUSR).is_err() {
+        return; // not every file system can do it
+    }
+    let path = dir.file("k");
+    let done = AtomicBool::new(false);
+    std::thread::scope(|all| {
+        let looks = all.spawn(|| {
+            let mut modes = HashSet::new();
+            while !done.load(Ordering::Acquire) {
+                modes.extend(fs::metadata(&path).map(|meta| meta.mode() & 0o777));
+            }
+            modes
+        });
+        for _ in 0..5_000 {
+            drop(dir.create(&path, OFlags::RDWR).unwrap());
+            fs::remove_file(&path).unwrap();
+        }
+        done.store(true, Ordering::Release);
+        let seen = looks.join().unwrap();
+        assert!(!seen.contains(&0o600), "{seen:?}");
+    });
+    assert!(temp.files().is_empty());
 }
