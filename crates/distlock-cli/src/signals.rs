@@ -16,6 +16,8 @@ pub(crate) struct Signals {
     streams: Vec<(Signal, unix::Signal)>,
     /// Caught, and then disregarded: see [`Signals::refuse_suspension`].
     suspend: Option<unix::Signal>,
+    /// Caught, and then disregarded: see [`Signals::for_a_command`].
+    children: Option<unix::Signal>,
 }
 
 impl Signals {
@@ -26,7 +28,10 @@ impl Signals {
 
     /// The same and those that a command may want to have, for who runs one.
     pub(crate) fn for_a_command() -> io::Result<Signals> {
-        Signals::of(&[&END[..], &ITS_OWN].concat())
+        let mut signals = Signals::of(&[&END[..], &ITS_OWN].concat())?;
+        // Some daemons ignore it, and what they start inherits that: then nobody is told how a command ended.
+        signals.children = Some(unix::signal(SignalKind::child())?);
+        Ok(signals)
     }
 
     fn of(signals: &[Signal]) -> io::Result<Signals> {
@@ -36,7 +41,8 @@ impl Signals {
         let stream = |signal: &Signal| -> io::Result<(Signal, unix::Signal)> {
             Ok((*signal, unix::signal(SignalKind::from_raw(signal.as_raw()))?))
         };
-        Ok(Signals { streams: heard.map(stream).collect::<io::Result<_>>()?, suspend: None })
+        let streams = heard.map(stream).collect::<io::Result<_>>()?;
+        Ok(Signals { streams, suspend: None, children: None })
     }
 
     /// From now on Ctrl-Z does not stop us: a stopped holder cannot renew its lock, nor end a command that does

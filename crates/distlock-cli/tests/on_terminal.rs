@@ -142,3 +142,35 @@ fn a_key_that_ends_the_command_ends_what_it_started() {
     wait_until("their death", || !family.into_iter().any(is_alive));
     assert!(!bench.is_held("x"));
 }
+
+/// Started as `… | distlock run`, where only standard input is something else: who asks for a password opens the terminal itself.
+#[test]
+fn a_command_can_talk_to_the_user_although_its_input_comes_from_elsewhere() {
+    let bench = Bench::new();
+    let script = "exec 3< /dev/tty; echo > ready; read line <&3; test \"$line\" = go && exit 4";
+    let plain = bench.run(&[], "x", script);
+    let mut piped = Command::new("sh");
+    piped.args(["-c", "\"$@\" < /dev/null", "sh"]).arg(plain.get_program()).args(plain.get_args());
+    piped.current_dir(bench.path("")).env("DISTLOCK_URL", bench.url());
+    let mut terminal = on_terminal(&piped);
+    bench.await_file("ready");
+    terminal.press("go\r");
+    assert_eq!(terminal.end().code(), Some(4));
+    assert!(!bench.is_held("x"));
+}
+
+/// It comes when there is a lock and no command yet, or when there is one: nobody can tell, and it must not be lost.
+#[test]
+fn ctrl_c_just_when_the_command_starts_ends_it() {
+    if is_ignored(Signal::INT) {
+        return;
+    }
+    let bench = Bench::new();
+    for _ in 0..10 {
+        let mut terminal = on_terminal(&bench.run(&["--verbose"], "x", "exec sleep 1000"));
+        terminal.await_text("acquired x");
+        terminal.press(CTRL_C);
+        assert_eq!(terminal.end().code(), Some(130));
+    }
+    assert!(!bench.is_held("x"));
+}

@@ -4,12 +4,15 @@
 
 mod support;
 
+use std::fs;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
+use distlock_testkit::Stopwatch;
 use rustix::process::Signal;
 use support::{
-    Bench, Holder, await_caught, await_exit, is_alive, is_ignored, is_stopped, kill, pid_in,
-    wait_until,
+    Bench, Holder, await_caught, await_exit, end, is_alive, is_ignored, is_stopped, kill, output,
+    pid_in, wait_until,
 };
 
 /// Waits for signals without starting anything that they would kill.
@@ -146,4 +149,48 @@ fn a_stopped_command_can_end_in_good_order_before_its_lease_does() {
     wait_until("it is stopped", || is_stopped(command));
     assert_eq!(await_exit(&mut run).code(), Some(70));
     assert!(bench.path("got").exists());
+}
+
+/// A daemon that does not care how its children end passes that on to what it starts.
+#[test]
+fn who_was_started_by_one_that_ignores_its_children_still_says_how_the_command_ended() {
+    let bench = Bench::new();
+    let script = "sh -c 'echo $$ > left; exec sleep 1000' & exit 3";
+    let plain = bench.run(&[], "x", script);
+    let mut careless = Command::new("env");
+    careless.arg("--ignore-signal=CHLD").arg(plain.get_program()).args(plain.get_args());
+    careless.current_dir(bench.path("")).env("DISTLOCK_URL", bench.url());
+    let mut run = careless.stdin(Stdio::null()).spawn().unwrap();
+    let left = pid_in(&bench.await_file("left"));
+    assert_eq!(await_exit(&mut run).code(), Some(3));
+    assert!(is_alive(left), "what a command leaves when it ends by itself stays");
+    end(left);
+}
+
+/// What was killed may be in the middle of a write; only its death makes room for the next one.
+#[test]
+fn the_lock_is_kept_until_what_was_killed_is_dead() {
+    let bench = Bench::new();
+    // One of the command's group that does not listen, and whose parent left the group and does not wait for it.
+    let script =
+        "sh -c 'sh -c \"trap : TERM; while :; do read line; done\" < still & echo $! > stubborn
+        exec setsid sleep 1000' & echo $! > parent
+        trap 'exit 3' TERM; echo $$ > pid; while :; do read line < still; done";
+    assert!(Command::new("mkfifo").arg(bench.path("still")).status().unwrap().success());
+    let _still = fs::File::options().read(true).write(true).open(bench.path("still")).unwrap();
+    let clock = Stopwatch::start();
+    let mut run = bench.run(&[], "x", script).spawn().unwrap();
+    let files = ["stubborn", "parent", "pid"];
+    let [stubborn, parent, _] = files.map(|file| pid_in(&bench.await_file(file)));
+    let name = format!("/proc/{parent}/comm");
+    wait_until("the parent has left", || fs::read_to_string(&name).unwrap() == "sleep\n");
+    kill(&run, Signal::TERM);
+    wait_until("it is dead", || !is_alive(stubborn));
+    // It is not gone: nobody has waited for it. The next one comes when somebody does, or after a while.
+    let next = output(bench.run(&["--wait", "1s"], "x", "true"));
+    let stalled = clock.stalled() > Duration::from_secs(1);
+    assert!(next.status.code() == Some(75) || stalled, "{next:?}");
+    end(parent);
+    assert_eq!(await_exit(&mut run).code(), Some(3));
+    assert!(!bench.is_held("x"));
 }

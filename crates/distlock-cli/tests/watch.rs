@@ -4,14 +4,15 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
 
 use distlock::{Guard, Locks};
 use distlock_testkit::{Flavor, Server};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use support::terminal::Terminal;
-use support::{Bench, await_exit, await_handlers, is_ignored, kill, schema};
+use support::{Bench, await_exit, await_handlers, is_ignored, kill, schema, wait_until};
 
 fn watch(bench: &Bench, args: &[&str]) -> Terminal {
     let often = ["watch", "--interval", "100ms"];
@@ -258,4 +259,24 @@ fn what_makes_no_sense_is_64() {
         let code = support::code(bench.distlock(["watch"].iter().chain(args).copied()));
         assert_eq!(code, 64, "{args:?}");
     }
+}
+
+/// Somebody stopped reading, and did not go away.
+#[test]
+fn who_is_not_read_any_more_can_be_ended() {
+    let bench = Bench::new();
+    let (_reader, mut writer) = std::io::pipe().unwrap();
+    // As much as fits into a pipe.
+    writer.write_all(&[b'\n'; 65536]).unwrap();
+    let mut watch = bench.distlock(["watch", "--json", "--interval", "50ms"]);
+    let mut watch = watch.stdout(writer).spawn().unwrap();
+    await_handlers(&watch);
+    wait_until("it writes", || {
+        let threads = fs::read_dir(format!("/proc/{}/task", watch.id())).unwrap().flatten();
+        let mut waits = threads.map(|one| fs::read_to_string(one.path().join("wchan")));
+        // Not everywhere does the system tell.
+        waits.any(|what| what.is_ok_and(|what| what == "0" || what.contains("pipe_write")))
+    });
+    kill(&watch, Signal::TERM);
+    assert_eq!(await_exit(&mut watch).code(), Some(143));
 }

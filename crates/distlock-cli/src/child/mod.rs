@@ -7,6 +7,7 @@ mod family;
 
 use std::collections::HashSet;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -58,7 +59,7 @@ impl Child {
     ) -> io::Result<Child> {
         // In a process group of its own it can be signalled together with what it starts. But a terminal lets only
         // its foreground group read, so a command that may talk to the user stays in ours.
-        let leads = !io::stdin().is_terminal();
+        let leads = !io::stdin().is_terminal() && !in_foreground();
         let mut starter = tokio::process::Command::new(ourselves()?);
         starter.arg0("distlock").arg(CHILD).arg(std::process::id().to_string()).args(command);
         for (key, value) in vars {
@@ -225,6 +226,14 @@ impl Drop for Guardian {
     fn drop(&mut self) {
         let _ = self.0.wait(); // closes the pipe first
     }
+}
+
+/// Whether the terminal that we were started from, if any, listens to us: in `… | distlock run` standard input is something
+/// else, but a command that asks for a password opens the terminal itself, and would be stopped in another group for ever.
+fn in_foreground() -> bool {
+    let terminal = File::open("/dev/tty");
+    let group = terminal.ok().and_then(|terminal| rustix::termios::tcgetpgrp(terminal).ok());
+    group == Some(rustix::process::getpgrp())
 }
 
 /// Our own executable, even if it was replaced or removed since we started.

@@ -36,9 +36,13 @@ impl Lease {
         Lease { ends: now.after(remaining), grace, margin, notice }
     }
 
-    /// It is still held, and surely for as long as `remaining`.
-    pub(super) fn holds(&mut self, now: Moment, remaining: Duration) {
-        self.ends = now.after(remaining);
+    /// The lock is still held, and surely for as long as `remaining`; `None` if it is lost. That may come after the command was
+    /// told to end: what could not be renewed may be renewed after all, and then be taken away.
+    pub(super) fn follow(&mut self, now: Moment, remaining: Option<Duration>) {
+        match remaining {
+            Some(remaining) => self.ends = now.after(remaining),
+            None => self.cut(now),
+        }
     }
 
     /// From now on there is the grace and no more: somebody may have taken the lock away with most of the lease left. What
@@ -69,19 +73,31 @@ mod tests {
     #[test]
     fn a_lock_that_was_taken_away_leaves_the_grace() {
         let mut lease = Lease::new(at(100), Duration::from_secs(30), OnLost::Stop);
-        lease.holds(at(110), Duration::from_secs(30));
-        lease.cut(at(111));
+        lease.follow(at(110), Some(Duration::from_secs(30)));
+        lease.follow(at(111), None);
         let left = lease.until_end(at(111));
         assert!(left > Duration::from_secs(4) && left < LONGEST_GRACE, "{left:?}");
         // Nor does it begin anew.
-        lease.cut(at(114));
+        lease.follow(at(114), None);
         assert!(lease.until_end(at(114)) < Duration::from_secs(2));
+    }
+
+    /// The store was away, so that the command was told to end; it came back, and then the lock was taken away.
+    #[test]
+    fn a_lock_that_was_renewed_too_late_and_then_taken_away_leaves_the_grace() {
+        let mut lease = Lease::new(at(100), Duration::from_secs(30), OnLost::Stop);
+        assert_eq!(lease.until_notice(at(125)), Duration::ZERO);
+        lease.cut(at(125));
+        lease.follow(at(127), Some(Duration::from_secs(30)));
+        assert!(lease.until_end(at(127)) > Duration::from_secs(29), "it is held");
+        lease.follow(at(129), None);
+        assert!(lease.until_end(at(129)) < LONGEST_GRACE);
     }
 
     #[test]
     fn a_lease_that_ended_while_the_machine_slept_leaves_nothing() {
         let mut lease = Lease::new(at(100), Duration::from_secs(30), OnLost::Stop);
-        lease.holds(at(110), Duration::from_secs(30));
+        lease.follow(at(110), Some(Duration::from_secs(30)));
         lease.cut(at(3_700));
         assert_eq!(lease.until_end(at(3_700)), Duration::ZERO);
     }

@@ -68,6 +68,8 @@ pub(super) async fn watch_over(
     let mut stage = Stage::Running;
     let (mut signalled, mut stopped, mut warned) = (false, false, false);
     let mut ended: Option<(ExitStatus, Moment)> = None;
+    let mut killed: Option<Moment> = None;
+    let mut newborn = true;
 
     loop {
         let now = System.now();
@@ -79,15 +81,16 @@ pub(super) async fn watch_over(
             let late = stage == Stage::Killed || now >= at.after(LONGEST_GRACE);
             if left && late {
                 child.signal(Signal::KILL);
+                killed.get_or_insert(now);
             }
-            if !left || late {
+            // The next holder must not come in beside one that has not died yet. But some cannot: the disk does not answer, or
+            // nobody waits for them.
+            if !left || killed.is_some_and(|at| now >= at.after(LONGEST_GRACE)) {
                 child.dismiss();
                 return Ok(End { status, stopped });
             }
         }
-        if !held.is_lost() {
-            lease.holds(now, held.remaining());
-        }
+        lease.follow(now, (!held.is_lost()).then(|| held.remaining()));
         match policy {
             OnLost::Warn => {
                 if !warned && held.is_lost() {
@@ -116,6 +119,7 @@ pub(super) async fn watch_over(
         }
 
         let nap = match stage {
+            _ if newborn => SHORTEST_NAP,
             _ if ended.is_some() && child.leads() => SHORT_NAP,
             _ if ended.is_some() => HEAVY_NAP,
             _ if warned => LONGEST_NAP,
@@ -124,21 +128,12 @@ pub(super) async fn watch_over(
             Stage::Killed => LONGEST_NAP,
         };
         tokio::select! {
-            status = child.wait(), if ended.is_none() => match status {
-                Ok(status) => {
-                    let end = status.signal();
-                    signalled |= AMBIGUOUS.iter().any(|signal| end == Some(signal.as_raw()));
-                    ended = Some((status, System.now()));
-                }
-                Err(cause) => {
-                    child.signal(Signal::KILL); // one that cannot be watched over must not run
-                    return Err(cause);
-                }
-            },
+            biased;
             signal = signals.recv() => match signal {
                 // The terminal has sent its own signals to the command already, and what they mean is between the two: a
-                // query that is cancelled, a list of threads.
-                Signal::INT | Signal::QUIT if !child.leads() => {}
+                // query that is cancelled, a list of threads. Only those that came before the command was there may have
+                // missed it.
+                Signal::INT | Signal::QUIT if !child.leads() && !newborn => {}
                 Signal::INT | Signal::TERM => {
                     signalled = true;
                     match asked.hear(signal, System.now()) {
@@ -156,8 +151,19 @@ pub(super) async fn watch_over(
                 // number of times.
                 _ => child.signal(signal),
             },
+            status = child.wait(), if ended.is_none() => match status {
+                Ok(status) => {
+                    let end = status.signal();
+                    signalled |= AMBIGUOUS.iter().any(|signal| end == Some(signal.as_raw()));
+                    ended = Some((status, System.now()));
+                }
+                Err(cause) => {
+                    child.signal(Signal::KILL); // one that cannot be watched over must not run
+                    return Err(cause);
+                }
+            },
             () = &mut lost, if !noticed => noticed = true,
-            () = sleep(nap.min(LONGEST_NAP)) => {}
+            () = sleep(nap.min(LONGEST_NAP)) => newborn = false,
         }
     }
 }

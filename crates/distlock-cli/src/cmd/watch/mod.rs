@@ -74,18 +74,22 @@ async fn in_lines(
     mut sights: mpsc::Receiver<Sight>,
     signals: &mut Signals,
 ) -> Result<End, Failure> {
-    loop {
-        tokio::select! {
-            sight = sights.recv() => {
-                let Some(sight) = sight else { return Ok(End::Seen) };
-                board.add(sight);
-                // Whoever reads it may have enough: `distlock watch --json | head`.
-                if !print::out_while_read(&format!("{}\n", board.json()))? {
-                    return Ok(End::Enough);
-                }
+    let lines = async {
+        while let Some(sight) = sights.recv().await {
+            board.add(sight);
+            let line = format!("{}\n", board.json());
+            // On another thread: whoever does not read on must not keep us from being ended.
+            let read = tokio::task::spawn_blocking(move || print::out_while_read(&line)).await;
+            // Whoever reads it may have enough: `distlock watch --json | head`.
+            if !read.map_err(|cause| Failure::System("go on writing", cause.into()))?? {
+                return Ok(End::Enough);
             }
-            signal = signals.recv() => return Ok(End::Signal(signal)),
         }
+        Ok(End::Seen)
+    };
+    tokio::select! {
+        end = lines => end,
+        signal = signals.recv() => Ok(End::Signal(signal)),
     }
 }
 
