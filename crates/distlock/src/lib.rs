@@ -78,6 +78,7 @@ mod memory;
 mod metrics;
 mod observe;
 mod owner;
+mod patience;
 #[cfg(feature = "profiles")]
 mod profiles;
 mod quorum;

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use crate::config;
 use crate::engine::{Ask, Engine, Wait};
 use crate::error::{Error, ErrorKind};
+use crate::patience::within;
 use crate::store::{Holder, Snapshot, What};
 
 /// Who holds it, or that the store cannot even be asked that.
@@ -14,12 +15,10 @@ pub(crate) async fn too_late(engine: Arc<Engine>, name: Arc<str>, ask: Ask) -> E
         Wait::For(wait) => format!("after {wait:?}"),
         _ => "at the only attempt".to_owned(),
     };
-    let seen = tokio::select! {
-        seen = engine.inspect(ask.what, &name) => seen,
-        () = engine.env.sleep_until(engine.env.now().after(config::REPLY_TIMEOUT)) => {
-            let text = format!("no answer in time who holds a lock that was busy {waited}");
-            return Error::new(ErrorKind::Unavailable, text).about(ask.kind, &name);
-        }
+    let asking = engine.inspect(ask.what, &name);
+    let Some(seen) = within(&*engine.env, config::REPLY_TIMEOUT, asking).await else {
+        let text = format!("no answer in time who holds a lock that was busy {waited}");
+        return Error::new(ErrorKind::Unavailable, text).about(ask.kind, &name);
     };
     let holder = match seen {
         Ok(seen) => in_the_way(ask.what, &seen, engine.env.time_of_day()),

@@ -22,6 +22,7 @@ use crate::config;
 use crate::env::{BoxFuture, Moment};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, Outcome};
+use crate::patience::within;
 use crate::store::Kind;
 use crate::together::join_all;
 
@@ -212,13 +213,10 @@ async fn alone<T>(
     asking: impl Future<Output = Result<T>>,
 ) -> Result<T> {
     let mut asking = pin!(asking);
-    let env = &parts[at].0.env;
-    let long = env.sleep_until(env.now().after(config::REPLY_TIMEOUT));
-    tokio::select! {
-        biased; // an answer that is there counts, however late
-        answer = &mut asking => return answer,
-        () = long => had.iter_mut().for_each(|hold| *hold = None),
+    if let Some(answer) = within(&*parts[at].0.env, config::REPLY_TIMEOUT, &mut asking).await {
+        return answer;
     }
+    had.iter_mut().for_each(|hold| *hold = None);
     asking.await
 }
 
@@ -240,14 +238,9 @@ fn about(error: Error, (engine, name, ask): &Part) -> Error {
 async fn undo(error: Error, had: Vec<Option<Hold>>) -> Error {
     let holds: Vec<Hold> = had.into_iter().flatten().collect();
     let Some(env) = holds.first().map(|hold| hold.tenure.engine.env.clone()) else { return error };
-    let long = env.sleep_until(env.now().after(config::REPLY_TIMEOUT));
-    tokio::select! {
-        biased;
-        undone = unlock_all(holds) => match undone {
-            Ok(()) => error,
-            Err(more) => error.and(&more),
-        },
-        () = long => error,
+    match within(&*env, config::REPLY_TIMEOUT, unlock_all(holds)).await {
+        Some(Err(more)) => error.and(&more),
+        Some(Ok(())) | None => error,
     }
 }
 

@@ -15,6 +15,7 @@ use super::{Extras, RedisStore, list};
 use crate::env::BoxFuture;
 use crate::error::ErrorKind;
 use crate::holder::HolderInfo;
+use crate::patience::within;
 use crate::store::{Claim, Mode, Snapshot, What};
 use crate::together::join_all;
 
@@ -160,13 +161,13 @@ impl RedisStore {
         let counted = may_count.load(Ordering::Relaxed);
         let channel = if counted { channel(what, &seen.name) } else { String::new() };
         let (call, fields) = look(seen, &channel);
-        let reply = tokio::select! {
-            reply = self.run(what, &seen.name, call) => reply,
-            () = env.sleep_until(env.now().after(*patience)) => return,
-        };
-        match reply {
-            Ok(reply) if !add(seen, &fields, &reply) => may_count.store(false, Ordering::Relaxed),
-            Err(e) if e.kind() == ErrorKind::Config => may_read.store(false, Ordering::Relaxed),
+        match within(&**env, *patience, self.run(what, &seen.name, call)).await {
+            Some(Ok(reply)) if !add(seen, &fields, &reply) => {
+                may_count.store(false, Ordering::Relaxed)
+            }
+            Some(Err(e)) if e.kind() == ErrorKind::Config => {
+                may_read.store(false, Ordering::Relaxed);
+            }
             _ => {}
         }
     }
