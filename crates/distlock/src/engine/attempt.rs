@@ -10,7 +10,7 @@ use super::retry::Retry;
 use super::tell::Stepping;
 use super::vitals::{Life, State};
 use super::wait::Wait;
-use super::{Engine, release};
+use super::{Engine, forget, release};
 use crate::durability::Durability;
 use crate::env::Moment;
 use crate::error::{Error, ErrorKind, Result};
@@ -68,7 +68,7 @@ impl Doubt {
 impl Drop for Doubt {
     fn drop(&mut self) {
         if self.armed {
-            release::disown(&self.engine, &self.lane.name, self.what, self.owner, self.lease);
+            forget::disown(&self.engine, &self.lane.name, self.what, self.owner, self.lease);
         }
     }
 }
@@ -117,7 +117,7 @@ pub(super) async fn attempt(
                 engine.observe(ask.kind, &lane.name, Event::NotDurable);
                 doubt.settle();
                 if e.is_in_doubt() {
-                    release::take_back(&engine, &lane.name, what, owner, lease).await;
+                    forget::take_back(&engine, &lane.name, what, owner, lease).await;
                 }
                 return Tried::Failed(e, None);
             }

@@ -8,7 +8,7 @@ use super::multi::Part;
 use super::retry::Retry;
 use super::vitals::State;
 use super::waiters::Step;
-use super::{Engine, release};
+use super::{Engine, forget};
 use crate::config;
 use crate::env::BoxFuture;
 use crate::error::Result;
@@ -100,7 +100,7 @@ pub(super) async fn attempt_together(parts: Vec<Part>) -> Result<Together> {
                 observe(Event::NotDurable);
                 let back = claims.iter().map(|claim| -> BoxFuture<'_, ()> {
                     let Claim { name, what, owner, lease, .. } = claim;
-                    Box::pin(release::take_back(&engine, name, *what, *owner, *lease))
+                    Box::pin(forget::take_back(&engine, name, *what, *owner, *lease))
                 });
                 join_all(back.collect()).await;
                 observe(Event::GaveUp { waited: engine.env.now().since(start) });
@@ -130,8 +130,7 @@ fn lead(lane: &LaneRef, ask: &Ask) -> Option<Lead> {
         return (state.stepping != Some(Step::Release)).then_some(Lead::None);
     }
     // Steps of an owner that somebody else may use too come one after the other.
-    let holds = state.seat.as_ref().is_some_and(|seat| seat.tenure.owner == ask.owner);
-    if holds || state.stepping.is_some() || state.attempting {
+    if state.has_seated(ask.owner) || !state.is_idle() {
         return None;
     }
     state.attempting = true;

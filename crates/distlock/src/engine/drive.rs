@@ -18,7 +18,7 @@ use super::vitals::State;
 use super::wait::Wait;
 use super::waiters::{Grant, LaneState, StandBack, Ticket};
 use super::watchdog::verify;
-use super::{Engine, release};
+use super::{Engine, forget, release};
 use crate::config;
 use crate::env::Moment;
 use crate::error::{Error, Result};
@@ -213,7 +213,7 @@ impl Driver {
         let waits = lane.state().tried(ticket, failed, unsure);
         lane.changed.notify_waiters();
         if (failed || unsure) && what.is_held() && !waits {
-            release::disown(&engine, &lane.name, what, owner, lease);
+            forget::disown(&engine, &lane.name, what, owner, lease);
         }
         let error = match tried {
             Tried::Won(_) => return None, // granted above
@@ -294,7 +294,7 @@ fn next_move(driver: &mut Driver, now: Moment) -> Move {
         driver.ended = true;
         return Move::End;
     };
-    if state.stepping.is_some() || state.attempting {
+    if !state.is_idle() {
         return Move::Settle;
     }
     if let Some(seat) = &state.seat

@@ -15,6 +15,7 @@
 //! hold.rs      what an acquisition is: Tenure; Hold, whose drop lets go
 //! vitals.rs    until when it is believed in
 //! release.rs   the one road out: pass on, or free
+//! forget.rs    what the store may have and nobody wants: taken back
 //! tell.rs      telling the store what became of a hold, until it agrees
 //! tuning.rs    what a program can set
 //! watchdog.rs  renews, and declares loss
@@ -27,6 +28,7 @@ mod attempt_all;
 mod detach;
 mod drive;
 mod drivers;
+mod forget;
 mod hold;
 mod lane;
 mod lanes;

@@ -6,24 +6,22 @@ use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use super::Engine;
 use super::detach::{self, Detached};
+use super::forget::give_up;
 use super::hold::{Begun, Hold, Tenure};
 use super::lanes::LaneRef;
-use super::receipts::{Receipt, Receipts};
-use super::tell::{self, Leave, Stepping, free, tell};
+use super::receipts::Receipt;
+use super::tell::{Stepping, tell};
 use super::vitals::State;
 use super::waiters::{Grant, LaneState, Step, Waiter};
 use crate::config;
 use crate::durability::Durability;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
-use crate::owner::Owner;
-use crate::store::What;
 
 /// Lets go of one level and tells nobody.
 pub(super) fn let_go(tenure: Arc<Tenure>, watched: bool) {
@@ -195,6 +193,7 @@ fn pass_on(
     let watched = next.lease.is_none();
     let lease = next.lease.unwrap_or(engine.tuning.watchdog);
     let expected = tenure.vitals.life().inherited(now, lease);
+        && state.forgetting == 0
     let (kind, what) = (next.kind, next.what);
     let lane = tenure.lane.clone();
     let info = next.asker.as_ref().map(|asker| asker.info(&*engine.env));
@@ -224,76 +223,12 @@ pub(super) fn revoke(tenure: &Arc<Tenure>) {
     }
 }
 
-/// The store may have given this owner the lock, or keeps its place in a queue, and nobody here will use it: take it back.
-///
-/// An owner that could come back meanwhile must wait for that, or its new hold would be taken back too.
-pub(super) fn disown(
-    engine: &Arc<Engine>,
-    name: &Arc<str>,
-    what: What,
-    owner: Owner,
-    lease: Duration,
-) {
-    forget(engine, name, what, owner, lease, Receipts::default());
-}
-
-/// [`disown`], and waits until the store knows, if that is soon.
-pub(super) async fn take_back(
-    engine: &Arc<Engine>,
-    name: &Arc<str>,
-    what: What,
-    owner: Owner,
-    lease: Duration,
-) {
-    let (receipt, received) = oneshot::channel();
-    let mut receipts = Receipts::default();
-    receipts.add(Some(receipt));
-    forget(engine, name, what, owner, lease, receipts);
-    let _ = received.await; // it is told again until it knows, whether anybody waits for that or not
-}
-
-fn forget(
-    engine: &Arc<Engine>,
-    name: &Arc<str>,
-    what: What,
-    owner: Owner,
-    lease: Duration,
-    receipts: Receipts,
-) {
-    let lane = engine.lanes.to_sit(name, what, owner);
-    let mut state = lane.state();
-    if state.seat.as_ref().is_some_and(|seat| seat.tenure.owner == owner) {
-        return;
-    }
-    let ours = state.stepping.is_none();
-    if ours {
-        state.stepping = Some(Step::Release);
-    }
-    drop(state);
-    let engine = engine.clone();
-    // A place in a queue outlives a short lease.
-    let until = engine.env.now().after(lease.max(config::WATCHDOG));
-    let env = engine.env.clone();
-    let stepping = ours.then(|| Stepping::taken(&engine, &lane));
-    env.spawn_apart(Box::pin(async move {
-        let _stepping = stepping;
-        let claim = tell::last_step(&engine, &lane.name, what, owner);
-        free(&engine, &lane, Leave::Forget(claim), until, receipts).await;
-    }));
-}
-
-/// A waiter has left the queue without the lock. If the store may have given it the lock all the same, take it back; but
-/// not while another attempt for it is under way, which would be taken back with it.
-pub(super) fn give_up(engine: &Arc<Engine>, lane: &LaneRef, waiter: &Waiter) {
-    if waiter.unsure && lane.state().trying != Some(waiter.ticket) {
-        let lease = waiter.lease.unwrap_or(engine.tuning.watchdog);
-        disown(engine, &lane.name, waiter.what, waiter.owner, lease);
-    }
-}
-
 /// Ends every wait with this error.
 pub(super) fn fail_all(engine: &Arc<Engine>, lane: &LaneRef, error: &Error) {
-    let waiters = std::mem::take(&mut lane.state().queue);
+    let mut state = lane.state();
+    let mut waiters = std::mem::take(&mut state.queue);
+    waiters.iter_mut().for_each(|waiter| state.excuse(waiter));
+    drop(state);
     fail(engine, lane, waiters, error);
 }
 
@@ -327,3 +262,4 @@ fn fail(engine: &Arc<Engine>, lane: &LaneRef, waiters: VecDeque<Waiter>, error: 
     }
     lane.nudge();
 }
+    over.iter_mut().for_each(|waiter| state.excuse(waiter));

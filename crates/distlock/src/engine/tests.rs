@@ -1,6 +1,8 @@
 //! What happens between a step and its answer, and when no answer comes.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+mod steps;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,7 +14,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::guard::Guard;
 use crate::locks::Locks;
 use crate::memory::MemoryStore;
-use crate::store::{Attempt, Claim, Listener, Released, Snapshot, Store, What};
+use crate::observe::{Event, Observer, Subject, usual};
+use crate::store::{Attempt, Claim, Listener, Released, Snapshot, Store, Together, What};
 
 const LONG: Duration = Duration::from_secs(30);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -29,10 +32,29 @@ enum Mood {
     Down,
 }
 
+/// What it does beside that, whatever its mood.
+#[derive(Debug, Default)]
+struct Whims {
+    /// It hears of new acquisitions only when it is let.
+    acquires_late: AtomicBool,
+    /// It hears of renewals only when it is let.
+    renews_late: AtomicBool,
+    /// It does what renewals ask for, and answers only when it is let.
+    answers_late: AtomicBool,
+    /// It cannot be told what is given up.
+    remembers: AtomicBool,
+    /// How many renewals it does not hear of.
+    deaf: AtomicUsize,
+    term: AtomicU64,
+    /// How long it thinks before it gives several at once. It does not otherwise.
+    nap: Mutex<Option<Duration>>,
+}
+
 #[derive(Debug)]
 struct Moody {
     inner: Arc<MemoryStore>,
     mood: Mutex<Mood>,
+    whims: Whims,
     gate: Semaphore,
     at_the_gate: AtomicUsize,
 }
@@ -56,10 +78,14 @@ impl Moody {
 
     async fn pass_the_gate(&self) {
         if *self.mood.lock().unwrap() == Mood::Late {
-            self.at_the_gate.fetch_add(1, Ordering::Relaxed);
-            self.gate.acquire().await.expect("it is never closed").forget();
-            self.at_the_gate.fetch_sub(1, Ordering::Relaxed);
+            self.wait_in_line().await;
         }
+    }
+
+    async fn wait_in_line(&self) {
+        self.at_the_gate.fetch_add(1, Ordering::Relaxed);
+        self.gate.acquire().await.expect("it is never closed").forget();
+        self.at_the_gate.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Until a step waits there.
@@ -75,6 +101,8 @@ impl Store for Moody {
         Box::pin(async move {
             if claim.heir_of.is_some() {
                 self.pass_the_gate().await;
+            } else if self.whims.acquires_late.load(Ordering::Relaxed) {
+                self.wait_in_line().await;
             }
             if self.is_down() {
                 self.check()?;
@@ -94,10 +122,47 @@ impl Store for Moody {
         })
     }
 
+    fn give_up<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            match self.whims.remembers.load(Ordering::Relaxed) {
+                true => Err(Error::new(ErrorKind::Unavailable, "as the test wants it")),
+                false => self.release(claim).await.map(drop),
+            }
+        })
+    }
+
     fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<bool>>> {
         Box::pin(async move {
-            self.pass_the_gate().await;
-            self.inner.renew(claims).await
+            match self.whims.renews_late.load(Ordering::Relaxed) {
+                true => self.wait_in_line().await,
+                false => self.pass_the_gate().await,
+            }
+            let less = |deaf: usize| deaf.checked_sub(1);
+            if self.whims.deaf.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok() {
+                let deaf = |_| Err(Error::new(ErrorKind::Unavailable, "as the test wants it"));
+                return claims.iter().map(deaf).collect();
+            }
+            let answers = self.inner.renew(claims).await;
+            if self.whims.answers_late.load(Ordering::Relaxed) {
+                self.wait_in_line().await;
+            }
+            answers
+        })
+    }
+
+    fn term(&self) -> u64 {
+        self.whims.term.load(Ordering::Relaxed)
+    }
+
+    fn acquire_all<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Result<Together>> {
+        let nap = *self.whims.nap.lock().unwrap();
+        Box::pin(async move {
+            let Some(nap) = nap else { return Ok(Together::Apart) };
+            sleep(nap).await;
+            for claim in claims {
+                self.inner.acquire(claim).await?;
+            }
+            Ok(Together::Acquired(vec![None; claims.len()]))
         })
     }
 
@@ -127,14 +192,19 @@ struct Scene {
 
 impl Scene {
     async fn new(name: &str) -> Scene {
+        Scene::seen_by(name, usual()).await
+    }
+
+    async fn seen_by(name: &str, observer: Arc<dyn Observer>) -> Scene {
         let env = Virtual::new();
         let inner = MemoryStore::named(name, Arc::new(env.clone()));
+        let other = Locks::builder().store(inner.clone()).env(env.clone());
+        let other = other.connect().await.unwrap();
         let (mood, gate) = (Mutex::new(Mood::Well), Semaphore::new(0));
-        let at_the_gate = AtomicUsize::new(0);
-        let store = Arc::new(Moody { inner: inner.clone(), mood, gate, at_the_gate });
-        let locks = Locks::builder().store(store.clone()).env(env.clone());
+        let (at_the_gate, whims) = (AtomicUsize::new(0), Whims::default());
+        let store = Arc::new(Moody { inner, mood, whims, gate, at_the_gate });
+        let locks = Locks::builder().store(store.clone()).env(env).observer(observer);
         let locks = locks.watchdog(LONG).connect().await.unwrap();
-        let other = Locks::builder().store(inner).env(env).connect().await.unwrap();
         Scene { store, locks, other }
     }
 

@@ -91,6 +91,9 @@ pub(super) struct LaneState {
     pub(super) wire_permits: u32,
     /// How many releases of lanes that are counted here are on their way.
     pub(super) releasing: u32,
+    /// How many owners the store is told to forget. Meanwhile nobody comes in: it could be one of them, and its new hold would be
+    /// taken back too.
+    pub(super) forgetting: u32,
     pub(super) stepping: Option<Step>,
     pub(super) attempting: bool,
     /// The waiter that the driver asks for now. If it leaves meanwhile, what became of it is the driver's to settle.
@@ -158,8 +161,20 @@ impl LaneState {
     /// Takes a waiter out; `None` if it is not there any more, which means that its grant is on its way.
     pub(super) fn leave(&mut self, ticket: Ticket) -> Option<Waiter> {
         let at = self.queue.binary_search_by_key(&ticket, |w| w.ticket).ok()?;
-        self.queue.remove(at)
+        let mut waiter = self.queue.remove(at)?;
+        self.excuse(&mut waiter);
+        Some(waiter)
     }
+
+    /// What becomes of a waiter that has left while the driver asks for it is the driver's to settle.
+    pub(super) fn excuse(&self, waiter: &mut Waiter) {
+        waiter.unsure &= self.trying != Some(waiter.ticket);
+    }
+    /// Nothing of this process is on its way to the store that whoever comes in must not meet.
+    pub(super) fn is_idle(&self) -> bool {
+        self.stepping.is_none() && !self.attempting && self.forgetting == 0
+    }
+
 
     /// The waiter with this ticket, if it still waits.
     pub(super) fn waiter(&mut self, ticket: Ticket) -> Option<&mut Waiter> {
@@ -245,3 +260,7 @@ impl LaneState {
         self.seat.as_ref().is_some_and(|seat| Arc::ptr_eq(&seat.tenure, tenure))
     }
 }
+    pub(super) fn has_seated(&self, owner: Owner) -> bool {
+        self.seat.as_ref().is_some_and(|seat| seat.tenure.owner == owner)
+    }
+

@@ -14,7 +14,7 @@ use super::lanes::LaneRef;
 use super::vitals::State;
 use super::wait::Wait;
 use super::waiters::{Grant, LaneState, Step, Ticket};
-use super::{Engine, release};
+use super::{Engine, forget};
 use crate::env::{BoxFuture, Moment};
 use crate::error::Result;
 
@@ -69,7 +69,7 @@ pub(super) fn way(engine: &Arc<Engine>, lane: &LaneRef, ask: &Ask) -> Result<Way
         state.stepping = Some(Step::Reenter);
         return Ok(Way::Reenter(tenure));
     }
-    let idle = !state.attempting && !stepping;
+    let idle = state.is_idle();
     if once {
         if state.stepping == Some(Step::Release) {
             return Ok(Way::Settle(|state| state.stepping.is_none()));
@@ -79,7 +79,7 @@ pub(super) fn way(engine: &Arc<Engine>, lane: &LaneRef, ask: &Ask) -> Result<Way
             return Ok(Way::Settle(|state| !state.tries_for_nobody()));
         }
         if ask.explicit && !idle {
-            return Ok(Way::Settle(|state| state.stepping.is_none() && !state.attempting));
+            return Ok(Way::Settle(LaneState::is_idle));
         }
         let leading = idle && (ask.explicit || state.seat.is_none());
         state.attempting |= leading;
@@ -128,7 +128,7 @@ impl Place {
     pub(super) fn leave(&self, engine: &Arc<Engine>, lane: &LaneRef) -> bool {
         let waiter = lane.leave(self.ticket);
         if let Some(waiter) = &waiter {
-            release::give_up(engine, lane, waiter);
+            forget::give_up(engine, lane, waiter);
         }
         waiter.is_some()
     }
