@@ -7,7 +7,6 @@ use super::lanes::LaneRef;
 use super::multi::Part;
 use super::retry::Retry;
 use super::vitals::State;
-use super::waiters::Step;
 use super::{Engine, forget};
 use crate::config;
 use crate::env::BoxFuture;
@@ -127,7 +126,8 @@ pub(super) async fn attempt_together(parts: Vec<Part>) -> Result<Together> {
 fn lead(lane: &LaneRef, ask: &Ask) -> Option<Lead> {
     let mut state = lane.state();
     if !ask.explicit {
-        return (state.stepping != Some(Step::Release)).then_some(Lead::None);
+        let free = !state.is_letting_go() && !state.tries_for_nobody();
+        return free.then_some(Lead::None);
     }
     // Steps of an owner that somebody else may use too come one after the other.
     if state.has_seated(ask.owner) || !state.is_idle() {

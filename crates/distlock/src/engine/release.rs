@@ -126,6 +126,17 @@ fn part(tenure: Arc<Tenure>, watched: bool, receipt: Option<Receipt>) -> Parting
     }
 }
 
+impl LaneState {
+    /// Nobody sits here any more while the store is told something else: later single tries await the release to come.
+    fn part_from(&mut self, lane: &LaneRef) {
+        let released = self.stepping == Some(Step::Release); // which is counted
+        if self.is_letting_go() && !released && !self.parting && lane.is_counted_elsewhere() {
+            self.parting = true;
+            lane.count().state().releasing += 1;
+        }
+    }
+}
+
 /// Starts telling the store, unless somebody is at it and will notice.
 fn tell_if_idle(
     engine: &Arc<Engine>,
@@ -134,6 +145,7 @@ fn tell_if_idle(
 ) -> Parting {
     if state.stepping.is_some() {
         if state.seat.is_none() {
+            state.part_from(lane);
             drop(state);
             lane.changed.notify_waiters(); // no need to wait for more hand-offs
         }
@@ -181,6 +193,7 @@ fn pass_on(
         && life >= tenure.lease / 2
         // An attempt for the very waiter that the hold would pass to may be under way.
         && !state.attempting
+        && state.forgetting == 0
         && !engine.is_closed();
     if state.queue.is_empty() || !may_pass {
         return None;
@@ -193,7 +206,6 @@ fn pass_on(
     let watched = next.lease.is_none();
     let lease = next.lease.unwrap_or(engine.tuning.watchdog);
     let expected = tenure.vitals.life().inherited(now, lease);
-        && state.forgetting == 0
     let (kind, what) = (next.kind, next.what);
     let lane = tenure.lane.clone();
     let info = next.asker.as_ref().map(|asker| asker.info(&*engine.env));
@@ -251,6 +263,7 @@ pub(super) fn trouble(engine: &Arc<Engine>, lane: &LaneRef, error: &Error) {
         };
         if now >= until { over.extend(queue.remove(at)) } else { at += 1 }
     }
+    over.iter_mut().for_each(|waiter| state.excuse(waiter));
     drop(state);
     fail(engine, lane, over, error);
 }
@@ -262,4 +275,3 @@ fn fail(engine: &Arc<Engine>, lane: &LaneRef, waiters: VecDeque<Waiter>, error: 
     }
     lane.nudge();
 }
-    over.iter_mut().for_each(|waiter| state.excuse(waiter));

@@ -42,11 +42,8 @@ impl Stepping {
 
 impl Drop for Stepping {
     fn drop(&mut self) {
-        if self.counted {
-            self.lane.count().state().releasing -= 1;
-            self.lane.count().announce(); // and whoever waits there need not hear of it from the store
-        }
         let mut state = self.lane.state();
+        let counted = u32::from(self.counted) + u32::from(std::mem::take(&mut state.parting));
         match state.work() {
             Some(work) => {
                 state.stepping = Some(work.step());
@@ -65,6 +62,11 @@ impl Drop for Stepping {
                 receipts.answer(&Ok(()));
                 self.lane.announce();
             }
+        }
+        // Last: a release that follows is counted by now.
+        if counted > 0 {
+            self.lane.count().state().releasing -= counted;
+            self.lane.count().announce(); // and whoever waits there need not hear of it from the store
         }
     }
 }

@@ -94,6 +94,8 @@ pub(super) struct LaneState {
     /// How many owners the store is told to forget. Meanwhile nobody comes in: it could be one of them, and its new hold would be
     /// taken back too.
     pub(super) forgetting: u32,
+    /// What follows the present step is a release, and counted in another lane already.
+    pub(super) parting: bool,
     pub(super) stepping: Option<Step>,
     pub(super) attempting: bool,
     /// The waiter that the driver asks for now. If it leaves meanwhile, what became of it is the driver's to settle.
@@ -161,6 +163,17 @@ impl LaneState {
     /// Takes a waiter out; `None` if it is not there any more, which means that its grant is on its way.
     pub(super) fn leave(&mut self, ticket: Ticket) -> Option<Waiter> {
         let at = self.queue.binary_search_by_key(&ticket, |w| w.ticket).ok()?;
+    /// Nothing of this process is on its way to the store that whoever comes in must not meet.
+    pub(super) fn is_idle(&self) -> bool {
+        self.stepping.is_none() && !self.attempting && self.forgetting == 0
+    }
+
+    /// Whether what nobody here holds any more is about to be free, whatever the store is told of it first.
+    pub(super) fn is_letting_go(&self) -> bool {
+        let parted = self.seat.is_none() && self.wire.is_some() && self.left.is_none();
+        self.stepping == Some(Step::Release) || self.stepping.is_some() && parted
+    }
+
         let mut waiter = self.queue.remove(at)?;
         self.excuse(&mut waiter);
         Some(waiter)
@@ -170,11 +183,6 @@ impl LaneState {
     pub(super) fn excuse(&self, waiter: &mut Waiter) {
         waiter.unsure &= self.trying != Some(waiter.ticket);
     }
-    /// Nothing of this process is on its way to the store that whoever comes in must not meet.
-    pub(super) fn is_idle(&self) -> bool {
-        self.stepping.is_none() && !self.attempting && self.forgetting == 0
-    }
-
 
     /// The waiter with this ticket, if it still waits.
     pub(super) fn waiter(&mut self, ticket: Ticket) -> Option<&mut Waiter> {

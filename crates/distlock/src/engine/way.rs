@@ -71,8 +71,8 @@ pub(super) fn way(engine: &Arc<Engine>, lane: &LaneRef, ask: &Ask) -> Result<Way
     }
     let idle = state.is_idle();
     if once {
-        if state.stepping == Some(Step::Release) {
-            return Ok(Way::Settle(|state| state.stepping.is_none()));
+        if state.is_letting_go() {
+            return Ok(Way::Settle(|state| !state.is_letting_go()));
         }
         // An attempt for somebody who has left may get the lock once more, to let go of it again: not in this one's way.
         if state.tries_for_nobody() {

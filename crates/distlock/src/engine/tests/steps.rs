@@ -2,6 +2,32 @@
 
 use super::*;
 
+/// Lets whatever can happen now happen.
+async fn calm() {
+    for _ in 0..50 {
+        tokio::task::yield_now().await;
+    }
+}
+
+impl Scene {
+    /// A single try after a drop: it waits until the store, which is behind, knows of that.
+    async fn comes_after<G: Send + 'static>(
+        &self,
+        gone: impl Sized,
+        next: impl Future<Output = Result<Option<G>>> + Send + 'static,
+    ) {
+        self.store.wait_at_the_gate().await;
+        drop(gone);
+        let trying = tokio::spawn(next);
+        calm().await;
+        assert!(!trying.is_finished(), "it did not wait for the release before it");
+        self.store.gate.add_permits(1);
+        let tried = timeout(LONG, trying).await.expect("it ends").unwrap().unwrap();
+        drop(tried.expect("what was held before is free"));
+        calm().await;
+    }
+}
+
 /// An attempt that got no answer is taken back while a renewal of the holder's is under way. By the time the store hears of
 /// that, the owner has come back.
 #[tokio::test(start_paused = true)]
@@ -26,4 +52,31 @@ async fn what_is_taken_back_late_is_not_what_its_owner_got_since() {
     let again = again.await.unwrap().unwrap().expect("nobody else wants it");
     assert!(scene.is_locked().await, "taken from under its owner");
     again.unlock().await.unwrap();
+}
+
+/// The drop comes while the store is told something else of the hold: it is busy only until it knows.
+#[tokio::test(start_paused = true)]
+async fn a_single_try_comes_after_the_drop_before_it() {
+    let scene = Scene::new("after").await;
+    scene.store.whims.renews_late.store(true, Ordering::Relaxed);
+    let Scene { locks, .. } = &scene;
+    let held = locks.mutex("k").lock().await.unwrap();
+    scene.comes_after(held, locks.mutex("k").try_lock().into_future()).await;
+    let held = locks.mutex("k").lock().await.unwrap();
+    scene.comes_after(held, locks.multi(["k", "l"]).try_lock().into_future()).await;
+    let heir = scene.heir(HOUR, Mood::Late).await;
+    scene.comes_after(heir, locks.mutex("k").try_lock().into_future()).await;
+    scene.store.be(Mood::Well);
+
+    let held = locks.fair("f").lock().await.unwrap();
+    scene.comes_after(held, locks.fair("f").try_lock().into_future()).await;
+    let held = locks.rw("rw").write().await.unwrap();
+    scene.comes_after(held, locks.rw("rw").try_write().into_future()).await;
+    let held = locks.rw("rw").write().await.unwrap();
+    scene.comes_after(held, locks.rw("rw").try_read().into_future()).await;
+    let held = locks.rw("rw").read().await.unwrap();
+    scene.comes_after(held, locks.rw("rw").try_write().into_future()).await;
+    let permits = locks.leased_semaphore("p").with_permits(1);
+    let held = permits.acquire(1).await.unwrap();
+    scene.comes_after(held, permits.try_acquire(1).into_future()).await;
 }
