@@ -83,7 +83,7 @@ pub(super) async fn attempt(
     patience: Moment,
 ) -> Tried {
     let mut claim = ask.claim(&engine, &lane.name);
-    let _attempting = Attempting { lane: &lane, lead };
+    let _attempting = Attempting::begin(&lane, lead);
     let (what, owner, lease) = (claim.what, claim.owner, claim.lease);
     let mut doubt =
         Doubt { engine: engine.clone(), lane: lane.clone(), what, owner, lease, armed: false };
@@ -148,16 +148,25 @@ pub(super) fn too_late(engine: &Engine) -> Option<Error> {
 
 /// The lane's mark that an attempt is under way, taken off however that ends.
 pub(super) struct Attempting<'a> {
-    pub(super) lane: &'a LaneRef,
+    lane: &'a LaneRef,
     pub(super) lead: Lead,
+}
+
+impl Attempting<'_> {
+    /// Of one that leads, `attempting` is set.
+    pub(super) fn begin(lane: &LaneRef, lead: Lead) -> Attempting<'_> {
+        lane.state().attempts += 1;
+        Attempting { lane, lead }
+    }
 }
 
 impl Drop for Attempting<'_> {
     fn drop(&mut self) {
-        if self.lead != Lead::None {
-            self.lane.state().attempting = false;
-            self.lane.changed.notify_waiters();
-        }
+        let mut state = self.lane.state();
+        state.attempts -= 1;
+        state.attempting &= self.lead == Lead::None;
+        drop(state);
+        self.lane.changed.notify_waiters();
         if self.lead == Lead::Caller {
             self.lane.nudge();
         }

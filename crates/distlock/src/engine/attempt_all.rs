@@ -35,7 +35,7 @@ pub(super) async fn attempt_together(parts: Vec<Part>) -> Result<Together> {
     let mut leads = Vec::with_capacity(parts.len());
     for ((_, _, ask), lane) in parts.iter().zip(&lanes) {
         match lead(lane, ask) {
-            Some(lead) => leads.push(Attempting { lane, lead }),
+            Some(lead) => leads.push(Attempting::begin(lane, lead)),
             None => return Ok(Together::Apart), // single tries know what to wait for
         }
     }

@@ -79,6 +79,7 @@ use alarm::Alarm;
 use drivers::Drivers;
 use lanes::{LaneRef, Lanes};
 use shares::Shares;
+use waiters::LaneState;
 use watchdog::Watchdog;
 
 /// Runs `work` on the library's own thread while the calling thread waits for it.
@@ -303,12 +304,24 @@ impl Engine {
                 release::revoke(&tenure);
             }
         }
-        for lane in self.lanes.all() {
-            let timeout = self.env.sleep_until(until);
-            tokio::select! {
-                () = lane.settled() => {}
-                () = timeout => return,
+        tokio::select! {
+            () = self.calm_down() => {}
+            () = self.env.sleep_until(until) => {}
+        }
+    }
+
+    /// Lets go of what attempts that are under way still win. That may be in lanes which do not exist yet.
+    async fn calm_down(&self) {
+        let mut busy = self.lanes.all();
+        while !busy.is_empty() {
+            for lane in busy {
+                lane.until(LaneState::is_quiet).await;
+                if let Some(tenure) = lane.tenure() {
+                    release::revoke(&tenure);
+                }
             }
+            busy = self.lanes.all();
+            busy.retain(|lane| !lane.state().is_over());
         }
     }
 }

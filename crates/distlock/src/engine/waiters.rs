@@ -97,7 +97,10 @@ pub(super) struct LaneState {
     /// What follows the present step is a release, and counted in another lane already.
     pub(super) parting: bool,
     pub(super) stepping: Option<Step>,
+    /// The lane's one contender asks the store.
     pub(super) attempting: bool,
+    /// How many ask it, with those who go beside the contender.
+    pub(super) attempts: u32,
     /// The waiter that the driver asks for now. If it leaves meanwhile, what became of it is the driver's to settle.
     pub(super) trying: Option<Ticket>,
     pub(super) queue: VecDeque<Waiter>,
@@ -160,12 +163,19 @@ impl LaneState {
         (ticket, granted, drive)
     }
 
-    /// Takes a waiter out; `None` if it is not there any more, which means that its grant is on its way.
-    pub(super) fn leave(&mut self, ticket: Ticket) -> Option<Waiter> {
-        let at = self.queue.binary_search_by_key(&ticket, |w| w.ticket).ok()?;
     /// Nothing of this process is on its way to the store that whoever comes in must not meet.
     pub(super) fn is_idle(&self) -> bool {
         self.stepping.is_none() && !self.attempting && self.forgetting == 0
+    }
+
+    /// Nothing that is under way can change what the store has.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.is_idle() && self.attempts == 0 && self.trying.is_none()
+    }
+
+    /// And nobody of this process is in.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_quiet() && self.seat.is_none()
     }
 
     /// Whether what nobody here holds any more is about to be free, whatever the store is told of it first.
@@ -174,6 +184,9 @@ impl LaneState {
         self.stepping == Some(Step::Release) || self.stepping.is_some() && parted
     }
 
+    /// Takes a waiter out; `None` if it is not there any more, which means that its grant is on its way.
+    pub(super) fn leave(&mut self, ticket: Ticket) -> Option<Waiter> {
+        let at = self.queue.binary_search_by_key(&ticket, |w| w.ticket).ok()?;
         let mut waiter = self.queue.remove(at)?;
         self.excuse(&mut waiter);
         Some(waiter)
@@ -264,11 +277,11 @@ impl LaneState {
         }
     }
 
-    pub(super) fn sits(&self, tenure: &Arc<Tenure>) -> bool {
-        self.seat.as_ref().is_some_and(|seat| Arc::ptr_eq(&seat.tenure, tenure))
-    }
-}
     pub(super) fn has_seated(&self, owner: Owner) -> bool {
         self.seat.as_ref().is_some_and(|seat| seat.tenure.owner == owner)
     }
 
+    pub(super) fn sits(&self, tenure: &Arc<Tenure>) -> bool {
+        self.seat.as_ref().is_some_and(|seat| Arc::ptr_eq(&seat.tenure, tenure))
+    }
+}

@@ -80,3 +80,44 @@ async fn a_single_try_comes_after_the_drop_before_it() {
     let held = permits.acquire(1).await.unwrap();
     scene.comes_after(held, permits.try_acquire(1).into_future()).await;
 }
+
+/// What is won only after that is let go before closing ends: the program may end with it.
+#[tokio::test(start_paused = true)]
+async fn closing_waits_for_attempts_under_way() {
+    for way in ["caller", "driver", "shared"] {
+        let scene = Scene::new(way).await;
+        let held = match way {
+            "driver" => Some(scene.other.mutex("k").lock().lease(HOUR).await.unwrap()),
+            _ => None,
+        };
+        let asking = match way {
+            "shared" => tokio::spawn({
+                let reading = scene.locks.rw("k").try_read().into_future();
+                async move { reading.await.map(drop) }
+            }),
+            _ => tokio::spawn({
+                let locking = scene.locks.mutex("k").lock().into_future();
+                async move { locking.await.map(drop) }
+            }),
+        };
+        if let Some(held) = held {
+            while scene.locks.mutex("k").waiting() == 0 {
+                tokio::task::yield_now().await;
+            }
+            calm().await;
+            scene.store.whims.acquires_late.store(true, Ordering::Relaxed);
+            held.unlock().await.unwrap();
+        }
+        scene.store.whims.acquires_late.store(true, Ordering::Relaxed);
+        scene.store.wait_at_the_gate().await;
+        let locks = scene.locks.clone();
+        let closing = tokio::spawn(async move { locks.close().await });
+        calm().await;
+        assert!(!closing.is_finished(), "{way}");
+        scene.store.gate.add_permits(1);
+        timeout(Duration::from_secs(2), closing).await.expect("it ends").unwrap();
+        assert_eq!(asking.await.unwrap().unwrap_err().kind(), ErrorKind::Closed, "{way}");
+        assert!(!scene.is_locked().await, "{way}");
+        assert!(!scene.other.rw("k").is_locked().await.unwrap(), "{way}");
+    }
+}
