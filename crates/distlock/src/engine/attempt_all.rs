@@ -74,11 +74,11 @@ pub(super) async fn attempt_together(parts: Vec<Part>) -> Result<Together> {
                             .with_token(tokens.get(at).copied().flatten())
                     })
                     .collect();
-                arm(false);
-                // A reply that took longer than the lease proves nothing any more: dropping them lets go.
+                // A reply that took longer than the lease proves nothing any more: the store is told to forget them.
                 if let Some(late) = holds.iter().position(|hold| hold.state() == State::Lost) {
                     return too_late(&engine).map_or(Ok(Together::Busy(late)), Err);
                 }
+                arm(false);
                 if engine.is_closed() {
                     return Err(Engine::closed_error());
                 }

@@ -121,3 +121,20 @@ async fn closing_waits_for_attempts_under_way() {
         assert!(!scene.other.rw("k").is_locked().await.unwrap(), "{way}");
     }
 }
+
+/// The answer for several comes when their lease is over. They begin then, as far as the store knows.
+#[tokio::test(start_paused = true)]
+async fn several_that_come_too_late_are_let_go() {
+    let scene = Scene::new("late").await;
+    let lease = Duration::from_secs(10);
+    *scene.store.whims.nap.lock().unwrap() = Some(lease + Duration::from_secs(1));
+    let several = scene.locks.multi(["k", "l"]).try_lock().lease(lease).await;
+    assert!(several.unwrap().is_none());
+    timeout(lease / 2, async {
+        while scene.is_locked().await || scene.other.mutex("l").is_locked().await.unwrap() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+    .expect("nobody has them");
+}
