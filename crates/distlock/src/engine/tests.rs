@@ -1,5 +1,6 @@
 //! What happens between a step and its answer, and when no answer comes.
 
+mod renewals;
 mod steps;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -80,7 +80,7 @@ impl Watchdog {
         tenure.slot.store(slot, Ordering::Release);
         let start = !slots.running;
         slots.running = true;
-        let due = tenure.renewal().min(tenure.vitals.deadline().before(TIMER_SLACK));
+        let due = tenure.renewal().min(deadline(tenure));
         let due = due.min(tenure.slow_at());
         let poke = due < slots.looks_at;
         drop(slots);
@@ -127,7 +127,7 @@ impl Watchdog {
         let moved = std::mem::replace(&mut slots.term, term) != term;
         let mut next = Moment::NEVER;
         for tenure in slots.tenures.iter().flatten() {
-            let deadline = tenure.vitals.deadline().before(TIMER_SLACK);
+            let deadline = deadline(tenure);
             if deadline <= now {
                 dead.push(tenure.clone());
                 continue;
@@ -159,6 +159,11 @@ impl Watchdog {
 /// What a look around finds.
 #[derive(Default)]
 struct Found {
+/// When it is declared lost. A lease of few milliseconds has not that many to spare for late timers.
+fn deadline(tenure: &Tenure) -> Moment {
+    tenure.vitals.deadline().before(TIMER_SLACK.min(tenure.lease / 4))
+}
+
     due: Vec<Arc<Tenure>>,
     dead: Vec<Arc<Tenure>>,
     slow: Vec<Arc<Tenure>>,
