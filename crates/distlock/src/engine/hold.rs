@@ -29,6 +29,8 @@ pub(crate) struct Tenure {
     pub(crate) lease: Duration,
     /// When the watchdog renews it next; [`Moment::NEVER`] if it does not.
     renew_at: AtomicU64,
+    /// When the store is asked whether it has it, whoever renews it; [`Moment::NEVER`] if there is no doubt.
+    ask_at: AtomicU64,
     /// Where the watchdog keeps it.
     pub(super) slot: AtomicUsize,
     pub(super) since: Moment,
@@ -69,6 +71,7 @@ impl Tenure {
             token: AtomicU64::new(0),
             lease,
             renew_at: AtomicU64::new(Moment::NEVER.as_nanos()),
+            ask_at: AtomicU64::new(Moment::NEVER.as_nanos()),
             slot: AtomicUsize::new(usize::MAX),
             since,
             slow_at: AtomicU64::new(slow_at.as_nanos()),
@@ -82,7 +85,7 @@ impl Tenure {
         tenure
     }
 
-    fn period(&self) -> Duration {
+    pub(super) fn period(&self) -> Duration {
         self.engine.tuning.watchdog / config::RENEWALS_PER_TIMEOUT
     }
 
@@ -94,8 +97,19 @@ impl Tenure {
         &self.lane.name
     }
 
+    /// When the watchdog has something to send about it.
     pub(super) fn renewal(&self) -> Moment {
-        Moment::from_nanos(self.renew_at.load(Ordering::Acquire))
+        let (renew, ask) = (&self.renew_at, &self.ask_at);
+        Moment::from_nanos(renew.load(Ordering::Acquire).min(ask.load(Ordering::Acquire)))
+    }
+
+    /// Another server keeps it now and may not have heard of it: that is asked until there is an answer.
+    pub(super) fn ask(&self, at: Moment) {
+        self.ask_at.store(at.as_nanos(), Ordering::Release);
+    }
+
+    pub(super) fn is_asked(&self) -> bool {
+        self.ask_at.load(Ordering::Acquire) != Moment::NEVER.as_nanos()
     }
 
     pub(super) fn slow_at(&self) -> Moment {
@@ -124,9 +138,8 @@ impl Tenure {
 
     /// Renews it at another time, if the watchdog keeps it at all: a guard may have ended that meanwhile.
     pub(super) fn reschedule(&self, at: Moment) {
-        let never = Moment::NEVER.as_nanos();
-        let change = |old| (old != never).then_some(at.as_nanos());
-        let _ = self.renew_at.fetch_update(Ordering::AcqRel, Ordering::Acquire, change);
+        put_off(&self.renew_at, at);
+        put_off(&self.ask_at, at);
     }
 
     /// Whether the watchdog keeps it alive from now on.
@@ -141,7 +154,7 @@ impl Tenure {
     }
 
     pub(super) fn is_watched(&self) -> bool {
-        self.renewal() != Moment::NEVER
+        self.renew_at.load(Ordering::Acquire) != Moment::NEVER.as_nanos()
     }
 
     /// The lease that a step sent now must ask for so that it never shortens what was promised before.
@@ -160,7 +173,7 @@ impl Tenure {
     pub(super) fn accept(&self, sent: Moment, lease: Duration) {
         self.vitals.accept(sent, lease);
         if self.is_watched() {
-            self.reschedule(sent.after(self.period()));
+            put_off(&self.renew_at, sent.after(self.period()));
             self.engine.watchdog.wake_by(self.renewal());
         }
     }
@@ -240,6 +253,13 @@ impl Hold {
     }
 
     /// The same, numbered. All guards of one stay have the newest number: an inner one must not leave the outer one's work
+/// Moves a moment, unless it is never.
+fn put_off(moment: &AtomicU64, at: Moment) {
+    let never = Moment::NEVER.as_nanos();
+    let change = |old| (old != never).then_some(at.as_nanos());
+    let _ = moment.fetch_update(Ordering::AcqRel, Ordering::Acquire, change);
+}
+
     /// to be refused.
     pub(super) fn with_token(self, token: Option<u64>) -> Hold {
         self.tenure.token.fetch_max(token.unwrap_or_default(), Ordering::AcqRel);

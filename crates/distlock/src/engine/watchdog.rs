@@ -136,9 +136,12 @@ impl Watchdog {
                 at if at <= now => slow.push(tenure.clone()),
                 at => next = next.min(at),
             }
+            if moved {
+                tenure.ask(now);
+            }
             let renewal = tenure.renewal();
-            let together = tenure.lease / config::RENEWALS_PER_TIMEOUT / TOGETHER;
-            if moved || renewal <= now.after(together) {
+            let together = tenure.period() / TOGETHER;
+            if renewal <= now.after(together) {
                 due.push(tenure.clone());
                 // Whoever renews it sets this again; until then it is not due.
                 tenure.reschedule(now.after(config::COMMAND_TIMEOUT));
@@ -156,14 +159,14 @@ impl Watchdog {
     }
 }
 
-/// What a look around finds.
-#[derive(Default)]
-struct Found {
 /// When it is declared lost. A lease of few milliseconds has not that many to spare for late timers.
 fn deadline(tenure: &Tenure) -> Moment {
     tenure.vitals.deadline().before(TIMER_SLACK.min(tenure.lease / 4))
 }
 
+/// What a look around finds.
+#[derive(Default)]
+struct Found {
     due: Vec<Arc<Tenure>>,
     dead: Vec<Arc<Tenure>>,
     slow: Vec<Arc<Tenure>>,
@@ -209,6 +212,8 @@ struct Renewal {
     stepping: Stepping,
 }
 
+    /// It was in question when this was sent: an answer to something older says nothing of another server.
+    asked: bool,
 impl Renewal {
     /// `None` if another step of the lane is under way; it is tried again soon.
     fn begin(tenure: &Arc<Tenure>, lease: Duration) -> Option<Renewal> {
@@ -221,7 +226,8 @@ impl Renewal {
         drop(state);
         let claim = tenure.claim(tenure.at_least(lease), depth);
         let stepping = Stepping::taken(&tenure.engine, &tenure.lane);
-        Some(Renewal { tenure: tenure.clone(), claim, stepping })
+        let (tenure, asked) = (tenure.clone(), tenure.is_asked());
+        Some(Renewal { tenure, claim, asked, stepping })
     }
 
     /// The store has answered, or not.
@@ -230,6 +236,9 @@ impl Renewal {
         match &answer {
             Ok(true) => {
                 let (owner, until) = (tenure.owner, sent.after(self.claim.lease));
+        if answer.is_ok() && self.asked {
+            tenure.ask(Moment::NEVER);
+        }
                 tenure.lane.state().confirm(owner, owner, self.claim.depth, until);
                 tenure.accept(sent, self.claim.lease);
                 tenure.observe(Event::Renewed);
@@ -251,8 +260,7 @@ async fn renew_batch(store: Arc<dyn Store>, tenures: Vec<Arc<Tenure>>) {
     for tenure in &tenures {
         match Renewal::begin(tenure, what_is_due(tenure)) {
             Some(renewal) => renewals.push(renewal),
-            None if tenure.is_watched() => again(tenure, retry),
-            None => {}
+            None => again(tenure, retry),
         }
     }
     let claims: Vec<Claim> = renewals.iter().map(|renewal| renewal.claim.clone()).collect();
@@ -260,7 +268,7 @@ async fn renew_batch(store: Arc<dyn Store>, tenures: Vec<Arc<Tenure>>) {
     let answers = store.renew(&claims).await;
     for (renewal, answer) in renewals.into_iter().zip(answers) {
         let tenure = renewal.tenure.clone();
-        if renewal.end(sent, answer).is_err() && tenure.is_watched() {
+        if renewal.end(sent, answer).is_err() {
             again(&tenure, retry);
         }
     }
@@ -285,6 +293,7 @@ pub(super) async fn verify(tenure: &Arc<Tenure>) {
 }
 
 fn again(tenure: &Tenure, retry: Duration) {
+/// Tries it again soon, if there is anything to try.
     tenure.reschedule(tenure.engine.env.now().after(retry));
     tenure.engine.watchdog.wake_by(tenure.renewal());
 }

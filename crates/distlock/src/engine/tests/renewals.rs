@@ -8,6 +8,51 @@ use std::task::{Context, Waker};
 use super::*;
 use crate::engine::State;
 
+async fn until(what: &str, so: impl Fn() -> bool) {
+    let so = async {
+        while !so() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), so).await.expect(what);
+}
+
+/// Nobody renews a fixed lease, so nobody else would notice that another server does not have it.
+#[tokio::test(start_paused = true)]
+async fn after_a_failover_fixed_leases_are_asked_about_until_there_is_an_answer() {
+    let scene = Scene::new("failover").await;
+    for gone in [false, true] {
+        let guard = scene.locks.mutex("k").lock().lease(HOUR).await.unwrap();
+        scene.store.whims.deaf.store(2, Ordering::Relaxed);
+        scene.store.whims.term.fetch_add(1, Ordering::Relaxed);
+        until("it is asked about", || guard.state() == State::Suspect).await;
+        if gone {
+            assert!(scene.other.mutex("k").force_unlock().await.unwrap());
+            timeout(LONG, guard.lost()).await.expect("it is told, and not when the lease ends");
+        } else {
+            until("it is asked about again", || guard.state() == State::Held).await;
+            assert!(guard.remaining() <= HOUR, "nobody wanted more");
+        }
+    }
+}
+
+/// The same if it cannot be asked about at once.
+#[tokio::test(start_paused = true)]
+async fn after_a_failover_a_step_under_way_keeps_no_fixed_lease_from_being_asked_about() {
+    let scene = Scene::new("failover, busy").await;
+    let guard = scene.locks.mutex("k").lock().lease(HOUR).await.unwrap();
+    scene.store.whims.answers_late.store(true, Ordering::Relaxed);
+    let mut extending = pin!(guard.extend(HOUR * 2));
+    assert!(extending.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    scene.store.whims.term.fetch_add(1, Ordering::Relaxed);
+    sleep(Duration::from_secs(5)).await; // long enough to be noticed
+    assert!(scene.other.mutex("k").force_unlock().await.unwrap());
+    scene.store.whims.answers_late.store(false, Ordering::Relaxed);
+    scene.store.gate.add_permits(1);
+    extending.await.unwrap(); // says the server of before
+    timeout(LONG, guard.lost()).await.expect("it is told, and not when the lease ends");
+}
+
 /// Timers are late by milliseconds, and so short a lease has few to spare.
 #[tokio::test(start_paused = true)]
 async fn a_lease_of_few_milliseconds_is_held_at_first() {
