@@ -236,13 +236,15 @@ pub(super) async fn reenter(
         let sent = engine.env.now();
         match engine.store.acquire(&claim).await {
             Ok(Attempt::Acquired { token }) => {
-                let (owner, until) = (tenure.owner, sent.after(claim.lease));
-                tenure.lane.state().confirm(owner, owner, depth, until);
                 if hold.state() == State::Lost {
+                    tenure.lose(); // before the store's answer is noted, which it would undo
+                }
+                if !tenure.confirm(tenure.owner, depth, sent, claim.lease) {
                     return Ok(None);
                 }
-                tenure.watch(watched || tenure.is_watched());
-                tenure.accept(sent, claim.lease);
+                if watched {
+                    tenure.watch(true);
+                }
                 return Ok(Some(hold.with_token(token)));
             }
             Ok(Attempt::Busy { .. }) => {

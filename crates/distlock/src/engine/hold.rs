@@ -178,6 +178,27 @@ impl Tenure {
         }
     }
 
+    /// The store accepted a step about what `before` had: it is this tenure's. False if that was lost meanwhile; what the store
+    /// has is freed next.
+    pub(super) fn confirm(
+        self: &Arc<Tenure>,
+        before: Owner,
+        depth: u32,
+        sent: Moment,
+        lease: Duration,
+    ) -> bool {
+        let note = || self.lane.state().confirm(before, self.owner, depth, sent.after(lease));
+        note();
+        self.accept(sent, lease);
+        let lost = self.vitals.is_over() && !self.is_released();
+        if lost {
+            // Whoever declares it may be about to vacate the seat, and what the store has would go unnoticed with that.
+            self.lose();
+            note();
+        }
+        !lost
+    }
+
     /// A step that did not lengthen it proved that it is still there.
     pub(super) fn reassure(&self) {
         self.vitals.reassure();
@@ -232,6 +253,13 @@ impl Tenure {
     }
 }
 
+/// Moves a moment, unless it is never.
+fn put_off(moment: &AtomicU64, at: Moment) {
+    let never = Moment::NEVER.as_nanos();
+    let change = |old| (old != never).then_some(at.as_nanos());
+    let _ = moment.fetch_update(Ordering::AcqRel, Ordering::Acquire, change);
+}
+
 /// One level of a tenure. Whoever has it holds the lock; dropping it lets go, wherever that happens.
 #[derive(Debug)]
 pub(crate) struct Hold {
@@ -253,13 +281,6 @@ impl Hold {
     }
 
     /// The same, numbered. All guards of one stay have the newest number: an inner one must not leave the outer one's work
-/// Moves a moment, unless it is never.
-fn put_off(moment: &AtomicU64, at: Moment) {
-    let never = Moment::NEVER.as_nanos();
-    let change = |old| (old != never).then_some(at.as_nanos());
-    let _ = moment.fetch_update(Ordering::AcqRel, Ordering::Acquire, change);
-}
-
     /// to be refused.
     pub(super) fn with_token(self, token: Option<u64>) -> Hold {
         self.tenure.token.fetch_max(token.unwrap_or_default(), Ordering::AcqRel);

@@ -297,8 +297,8 @@ async fn pass(engine: &Arc<Engine>, from: Owner, heir: &Arc<Tenure>, until: Mome
         let sent = engine.env.now();
         match engine.store.acquire(&claim).await {
             Ok(Attempt::Acquired { .. }) => {
-                heir.lane.state().confirm(from, heir.owner, 1, sent.after(claim.lease));
-                return heir.accept(sent, claim.lease);
+                heir.confirm(from, 1, sent, claim.lease);
+                return;
             }
             Err(e) if e.is_retryable() && engine.env.now() < until => {
                 unsure |= e.is_in_doubt();

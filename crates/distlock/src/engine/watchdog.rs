@@ -179,7 +179,10 @@ async fn watch(dog: Arc<Watchdog>) {
         let Some(next) = dog.look(&mut found) else { return };
         let Found { mut due, dead, slow } = found;
         for tenure in dead {
-            tenure.lose();
+            // Those before it took their time: a renewal may have come through.
+            if deadline(&tenure) <= dog.env.now() {
+                tenure.lose();
+            }
         }
         for tenure in slow {
             tenure.warn();
@@ -209,11 +212,11 @@ async fn watch(dog: Arc<Watchdog>) {
 struct Renewal {
     tenure: Arc<Tenure>,
     claim: Claim,
+    /// It was in question when this was sent: an answer to something older says nothing of another server.
+    asked: bool,
     stepping: Stepping,
 }
 
-    /// It was in question when this was sent: an answer to something older says nothing of another server.
-    asked: bool,
 impl Renewal {
     /// `None` if another step of the lane is under way; it is tried again soon.
     fn begin(tenure: &Arc<Tenure>, lease: Duration) -> Option<Renewal> {
@@ -233,16 +236,14 @@ impl Renewal {
     /// The store has answered, or not.
     fn end(self, sent: Moment, answer: Result<bool>) -> Result<bool> {
         let tenure = self.tenure;
-        match &answer {
-            Ok(true) => {
-                let (owner, until) = (tenure.owner, sent.after(self.claim.lease));
+        let (owner, depth) = (tenure.owner, self.claim.depth);
         if answer.is_ok() && self.asked {
             tenure.ask(Moment::NEVER);
         }
-                tenure.lane.state().confirm(owner, owner, self.claim.depth, until);
-                tenure.accept(sent, self.claim.lease);
-                tenure.observe(Event::Renewed);
-            }
+        let answer =
+            answer.map(|held| held && tenure.confirm(owner, depth, sent, self.claim.lease));
+        match &answer {
+            Ok(true) => tenure.observe(Event::Renewed),
             Ok(false) => tenure.lose(),
             Err(_) => tenure.doubt(),
         }
@@ -292,8 +293,8 @@ pub(super) async fn verify(tenure: &Arc<Tenure>) {
     }
 }
 
-fn again(tenure: &Tenure, retry: Duration) {
 /// Tries it again soon, if there is anything to try.
+fn again(tenure: &Tenure, retry: Duration) {
     tenure.reschedule(tenure.engine.env.now().after(retry));
     tenure.engine.watchdog.wake_by(tenure.renewal());
 }

@@ -53,6 +53,49 @@ async fn after_a_failover_a_step_under_way_keeps_no_fixed_lease_from_being_asked
     timeout(LONG, guard.lost()).await.expect("it is told, and not when the lease ends");
 }
 
+/// Stands still where a hold is lost until it is let.
+#[derive(Debug)]
+struct Staring {
+    sees: mpsc::Sender<()>,
+    lets: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Observer for Staring {
+    fn observe(&self, _: Subject<'_>, event: Event) {
+        if event == Event::Lost {
+            self.sees.send(()).unwrap();
+            let _ = self.lets.lock().unwrap().recv();
+        }
+    }
+}
+
+/// The answer to a renewal comes when the loss is told and the seat is not vacant yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_is_renewed_in_the_moment_of_its_loss_is_let_go() {
+    let ((sees, seen), (lets, let_go)) = (mpsc::channel(), mpsc::channel());
+    let staring = Arc::new(Staring { sees, lets: Mutex::new(let_go) });
+    let scene = Scene::seen_by("moment", staring).await;
+    let lease = Duration::from_millis(500);
+    let guard = scene.locks.mutex("k").lock().lease(lease).await.unwrap();
+    scene.store.whims.answers_late.store(true, Ordering::Relaxed);
+    let extending = tokio::spawn(async move {
+        let extended = guard.extend(HOUR).await;
+        (guard, extended)
+    });
+    tokio::task::spawn_blocking(move || seen.recv().unwrap()).await.unwrap();
+    scene.store.gate.add_permits(1);
+    let (_guard, extended) = extending.await.unwrap();
+    lets.send(()).unwrap();
+    assert_eq!(extended.unwrap_err().kind(), ErrorKind::Lost);
+    timeout(LONG, async {
+        while scene.is_locked().await {
+            sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+    .expect("nobody has it");
+}
+
 /// Timers are late by milliseconds, and so short a lease has few to spare.
 #[tokio::test(start_paused = true)]
 async fn a_lease_of_few_milliseconds_is_held_at_first() {
