@@ -310,7 +310,7 @@ pub(crate) async fn extend(tenure: Arc<Tenure>, lease: Duration) -> Result<()> {
         }
         tokio::select! {
             () = tenure.lane.settled() => {}
-            () = engine.env.sleep_until(patience) => {
+            () = engine.env.sleep_apart(patience) => {
                 let text = "what was told of this lock before has not been answered in time";
                 return Err(Error::new(ErrorKind::Unavailable, text));
             }

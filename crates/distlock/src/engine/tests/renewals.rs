@@ -107,3 +107,30 @@ async fn a_lease_of_few_milliseconds_is_held_at_first() {
     assert_eq!(guard.state(), State::Held);
     timeout(LONG, guard.lost()).await.expect("it ends");
 }
+
+/// An extension that waits for its turn has a timer, which must not be the runtime's that it began on.
+#[test]
+fn an_extension_outlives_the_runtime_it_began_on() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let begin = runtime();
+    let env = crate::env::System;
+    let inner = MemoryStore::named("outlives", Arc::new(env));
+    let (mood, gate) = (Mutex::new(Mood::Late), Semaphore::new(0));
+    let (at_the_gate, whims) = (AtomicUsize::new(0), Whims::default());
+    let store = Arc::new(Moody { inner, mood, whims, gate, at_the_gate });
+    let locks = Locks::builder().store(store.clone()).connect();
+    let locks = begin.block_on(locks).unwrap();
+    let guard = begin.block_on(locks.mutex("k").lock().into_future()).unwrap();
+    let (mut first, mut second) = (pin!(guard.extend(HOUR)), pin!(guard.extend(HOUR)));
+    let mut poll_both = || {
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(first.as_mut().poll(&mut cx).is_pending());
+        assert!(second.as_mut().poll(&mut cx).is_pending());
+    };
+    begin.block_on(async { poll_both() });
+    drop(begin);
+    let end = runtime();
+    end.block_on(async { poll_both() });
+    store.gate.add_permits(2);
+    end.block_on(async { first.await.and(second.await) }).unwrap();
+}
