@@ -193,7 +193,7 @@ async fn watch(dog: Arc<Watchdog>) {
             dog.store.share(&a.lane.name) == dog.store.share(&b.lane.name)
         };
         for batch in due.chunk_by(alike).flat_map(|share| share.chunks(config::RENEWAL_BATCH)) {
-            dog.env.spawn(Box::pin(renew_batch(dog.store.clone(), batch.to_vec())));
+            dog.env.spawn_watchdog(Box::pin(renew_batch(dog.store.clone(), batch.to_vec())));
         }
         drop(due);
         if next == Moment::NEVER {

@@ -134,3 +134,25 @@ fn an_extension_outlives_the_runtime_it_began_on() {
     store.gate.add_permits(2);
     end.block_on(async { first.await.and(second.await) }).unwrap();
 }
+
+#[derive(Debug)]
+struct Thread(mpsc::Sender<Option<String>>);
+
+impl Observer for Thread {
+    fn observe(&self, _: Subject<'_>, event: Event) {
+        if event == Event::Renewed {
+            let _ = self.0.send(std::thread::current().name().map(str::to_owned));
+        }
+    }
+}
+
+/// On its own thread nothing that users or the library do can hold a renewal up.
+#[test]
+fn the_watchdog_renews_on_its_own_thread() {
+    let (told, heard) = mpsc::channel();
+    let locks = Locks::builder().url("memory:").observer(Arc::new(Thread(told)));
+    let locks = locks.watchdog(Duration::from_millis(100)).connect_blocking().unwrap();
+    let _guard = locks.mutex("k").lock().blocking().unwrap();
+    let thread = heard.recv_timeout(LONG).expect("it is renewed");
+    assert_eq!(thread.as_deref(), Some("distlock-watchdog"));
+}
