@@ -10,6 +10,7 @@ use super::retry::Retry;
 use super::tell::Stepping;
 use super::vitals::{Life, State};
 use super::wait::Wait;
+use super::watchdog::renew_meanwhile;
 use super::{Engine, forget, release};
 use crate::durability::Durability;
 use crate::env::Moment;
@@ -267,6 +268,7 @@ pub(super) async fn reenter(
                     tenure.lane.state().wire = Some((tenure.owner, depth));
                 }
                 engine.env.sleep_apart(retry.next(&*engine.env).min(patience)).await;
+                renew_meanwhile(&tenure).await;
             }
             Err(e) => return Err(e),
         }

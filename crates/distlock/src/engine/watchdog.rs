@@ -214,7 +214,8 @@ struct Renewal {
     claim: Claim,
     /// It was in question when this was sent: an answer to something older says nothing of another server.
     asked: bool,
-    stepping: Stepping,
+    /// `None` if the caller has it.
+    stepping: Option<Stepping>,
 }
 
 impl Renewal {
@@ -230,7 +231,7 @@ impl Renewal {
         let claim = tenure.claim(tenure.at_least(lease), depth);
         let stepping = Stepping::taken(&tenure.engine, &tenure.lane);
         let (tenure, asked) = (tenure.clone(), tenure.is_asked());
-        Some(Renewal { tenure, claim, asked, stepping })
+        Some(Renewal { tenure, claim, asked, stepping: Some(stepping) })
     }
 
     /// The store has answered, or not.
@@ -291,6 +292,21 @@ pub(super) async fn verify(tenure: &Arc<Tenure>) {
         let answer = tenure.engine.store.renew(&claims).await.pop().unwrap_or(Ok(false));
         let _ = renewal.end(sent, answer);
     }
+}
+
+/// Renews it if that is due. For a step that has no end yet: the watchdog waits for it, and the hold would not outlive that.
+pub(super) async fn renew_meanwhile(tenure: &Arc<Tenure>) {
+    let (engine, lease) = (&tenure.engine, tenure.engine.tuning.watchdog);
+    let sent = engine.env.now();
+    if !tenure.is_watched() || tenure.vitals.expires().since(sent) + tenure.period() > lease {
+        return;
+    }
+    let depth = tenure.lane.state().wire.map_or(1, |(_, depth)| depth);
+    let claim = tenure.claim(tenure.at_least(lease), depth);
+    let (tenure, asked) = (tenure.clone(), tenure.is_asked());
+    let answer = engine.store.renew(std::slice::from_ref(&claim)).await.pop();
+    let renewal = Renewal { tenure, claim, asked, stepping: None };
+    let _ = renewal.end(sent, answer.unwrap_or(Ok(false)));
 }
 
 /// Tries it again soon, if there is anything to try.

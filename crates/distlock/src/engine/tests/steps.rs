@@ -81,6 +81,23 @@ async fn a_single_try_comes_after_the_drop_before_it() {
     scene.comes_after(held, permits.try_acquire(1).into_future()).await;
 }
 
+/// The store renews, and has no room for more: what is held stays held for as long as somebody tries to go deeper.
+#[tokio::test(start_paused = true)]
+async fn a_reentry_that_finds_no_end_keeps_the_hold_alive() {
+    let scene = Scene::new("deeper").await;
+    let owner = scene.locks.owner();
+    let outer = scene.locks.mutex("k").lock().owner(&owner).await.unwrap();
+    scene.store.be(Mood::Down);
+    let inner = tokio::spawn(scene.locks.mutex("k").lock().owner(&owner).into_future());
+    sleep(LONG * 3).await;
+    assert!(!outer.is_lost() && scene.is_locked().await);
+    scene.store.be(Mood::Well);
+    let inner = timeout(LONG, inner).await.expect("it ends").unwrap().unwrap();
+    inner.unlock().await.unwrap();
+    outer.unlock().await.unwrap();
+    assert!(!scene.is_locked().await);
+}
+
 /// What is won only after that is let go before closing ends: the program may end with it.
 #[tokio::test(start_paused = true)]
 async fn closing_waits_for_attempts_under_way() {
