@@ -236,9 +236,7 @@ impl Line {
     /// A server that has become a replica keeps its connections. Its name may stand for another one by now, so the next
     /// step is to look for it anew; what is under way here is still answered.
     fn heed(&self, reply: &Value) {
-        if let Value::ServerError(refused) = reply
-            && refusal::says(refused, "READONLY")
-        {
+        if refusal::is_in(reply, &|refused| refusal::says(refused, "READONLY")) {
             self.driver.ended.store(true, Ordering::Relaxed);
         }
     }

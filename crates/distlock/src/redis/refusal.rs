@@ -51,6 +51,15 @@ pub(crate) fn says(refused: &ServerError, word: &str) -> bool {
     refused.code() == word || words(refused.details().unwrap_or_default()).any(|w| w == word)
 }
 
+/// Whether a reply is such a refusal, or a list with one in it: a script about many answers for each.
+pub(crate) fn is_in(reply: &Value, is_such: &impl Fn(&ServerError) -> bool) -> bool {
+    match reply {
+        Value::ServerError(refused) => is_such(refused),
+        Value::Array(answers) => answers.iter().any(|answer| is_in(answer, is_such)),
+        _ => false,
+    }
+}
+
 fn explain(code: &str, text: &str, script: Option<&str>) -> Error {
     // Redis before 7 reports what a script met inside a text of its own, with a general code.
     let says = |word: &str| code == word || words(text).any(|w| w == word);

@@ -1,7 +1,8 @@
 //! A server that answers, and may not write.
 
 use distlock::ErrorKind;
-use distlock_testkit::{Flavor, Proxy, Server, assert_clean};
+use distlock_testkit::{Flavor, Proxy, Replicas, Server, assert_clean};
+use tokio::task::LocalSet;
 
 use crate::{BOUND, LONG, SECOND, SOON, connect, eventually, within};
 
@@ -48,6 +49,47 @@ async fn a_name_that_stands_for_another_server_by_now_is_looked_up_again() {
         guard.unlock().await.unwrap();
         assert_clean(&new, "moved").await;
     }
+}
+
+/// The watchdog's own connection is left too, although its script answers for each hold and is not refused as a whole.
+#[tokio::test]
+async fn a_hold_is_renewed_where_the_name_stands_for_by_now() {
+    let here = LocalSet::new();
+    let begin = |flavor| here.spawn_local(renewed_after_a_move(flavor));
+    let all: Vec<_> = Flavor::installed().into_iter().map(begin).collect();
+    here.await;
+    for one in all {
+        one.await.unwrap();
+    }
+}
+
+async fn renewed_after_a_move(flavor: Flavor) {
+    let set = Replicas::start(flavor, 1).await;
+    let (old, new) = (&set.primary, set.replica());
+    let name = Proxy::start(old.addr()).await;
+    let locks = connect(&name.url(), 9 * SECOND).await;
+    let guard = locks.mutex("moved").lock().await.unwrap();
+    renewed(old).await;
+    eventually("replicated", async || new.exists("moved").await).await;
+    name.retarget(new.addr());
+    new.cli(&["REPLICAOF", "NO", "ONE"]).await;
+    old.cli(&["REPLICAOF", "127.0.0.1", &new.port().to_string()]).await;
+    renewed(new).await;
+    assert!(!guard.is_lost());
+    guard.unlock().await.unwrap();
+    assert_clean(new, "moved").await;
+}
+
+/// Until there is more time left than before.
+async fn renewed(server: &Server) {
+    let mut least = i64::MAX;
+    eventually("renewed", async || {
+        let left = server.pttl("moved").await;
+        assert!(left > 0, "lost: {left}");
+        least = least.min(left);
+        left > least
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -38,10 +38,9 @@ impl Redirect {
 
 /// Whether a refusal is a reason to ask who serves what.
 pub(crate) fn is_doubtful(reply: &Value) -> bool {
-    let Value::ServerError(refused) = reply else { return false };
-    ["CLUSTERDOWN", "MASTERDOWN", "READONLY", "LOADING", "NOREPLICAS"]
-        .into_iter()
-        .any(|word| refusal::says(refused, word))
+    const DOUBTFUL: [&str; 5] =
+        ["CLUSTERDOWN", "MASTERDOWN", "READONLY", "LOADING", "NOREPLICAS"];
+    refusal::is_in(reply, &|refused| DOUBTFUL.iter().any(|word| refusal::says(refused, word)))
 }
 
 #[cfg(test)]
@@ -89,7 +88,10 @@ mod tests {
             ("TRYAGAIN Multiple keys request during rehashing of slot", false),
             ("OOM command not allowed", false),
         ] {
-            assert_eq!(is_doubtful(&refusal(line)), doubtful, "{line}");
+            let among_others = Value::Array(vec![Value::Int(1), refusal(line)]);
+            for reply in [refusal(line), among_others] {
+                assert_eq!(is_doubtful(&reply), doubtful, "{reply:?}");
+            }
         }
     }
 }
