@@ -12,6 +12,9 @@
 //! While replicas do not answer in time, `WAIT` is sent only after somebody has won: those who find a lock busy need not wait
 //! for a replica that is gone.
 
+#[cfg(test)]
+mod tests;
+
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -124,7 +127,7 @@ async fn serve(server: Arc<Server>, mut jobs: UnboundedReceiver<Job>) {
     let mut prompt = true;
     while jobs.recv_many(&mut group, GROUP).await > 0 {
         // Who has left has told the store to forget it: it must not be asked for after that.
-        group.retain(|job| !job.answer.is_closed());
+        group.retain(Job::is_awaited);
         if !group.is_empty()
             && let Err(error) = server.decide(&mut group, &mut prompt).await
         {
@@ -139,6 +142,11 @@ impl Server {
         let mut line = self.links.line().await?;
         if !self.known.load(Ordering::Relaxed) {
             self.probe(&mut line).await?;
+        }
+        // Somebody may have left while the connection was made.
+        group.retain(Job::is_awaited);
+        if group.is_empty() {
+            return Ok(());
         }
         let mut bundle = Bundle::default();
         group.iter().for_each(|job| bundle.add(&job.call, job.asking, false));
@@ -207,8 +215,8 @@ impl Server {
     /// Runs those whose script the server did not know again, with it. True if there were some: they come after a `WAIT` that
     /// is under way.
     async fn load(&self, group: &[Job], replies: &mut [Value], line: &mut Line) -> Result<bool> {
-        let unknown: Vec<usize> =
-            (0..group.len()).filter(|at| is_unknown_script(&replies[*at])).collect();
+        let again = |at: &usize| is_unknown_script(&replies[*at]) && group[*at].is_awaited();
+        let unknown: Vec<usize> = (0..group.len()).filter(again).collect();
         if unknown.is_empty() {
             return Ok(false);
         }
@@ -271,6 +279,10 @@ impl Server {
 }
 
 impl Job {
+    fn is_awaited(&self) -> bool {
+        !self.answer.is_closed()
+    }
+
     fn tell(self, answer: Result<Value>) {
         // Nobody there: what was taken is given back by whoever left.
         drop(self.answer.send(answer));

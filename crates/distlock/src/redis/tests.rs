@@ -9,7 +9,11 @@ mod guarded;
 mod multi;
 mod one_owner;
 mod permits;
+mod played;
 mod rw;
 mod server;
 mod simple;
 mod subscriptions;
+
+pub(super) use played::Played;
+pub(super) use server::{claim, owner};

@@ -131,11 +131,11 @@ pub(super) async fn connect_observed(url: &str, seen: Arc<Reconnects>) -> Result
     RedisStore::connect(target, surroundings, false).await
 }
 
-pub(super) fn owner() -> Owner {
+pub(in crate::redis) fn owner() -> Owner {
     Owner::mint(Uuid::new_v4())
 }
 
-pub(super) fn claim(name: &str, owner: Owner, depth: u32) -> Claim {
+pub(in crate::redis) fn claim(name: &str, owner: Owner, depth: u32) -> Claim {
     let lease = Duration::from_secs(30);
     Claim {
         name: name.into(),

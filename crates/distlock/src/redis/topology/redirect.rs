@@ -38,8 +38,7 @@ impl Redirect {
 
 /// Whether a refusal is a reason to ask who serves what.
 pub(crate) fn is_doubtful(reply: &Value) -> bool {
-    const DOUBTFUL: [&str; 5] =
-        ["CLUSTERDOWN", "MASTERDOWN", "READONLY", "LOADING", "NOREPLICAS"];
+    const DOUBTFUL: [&str; 5] = ["CLUSTERDOWN", "MASTERDOWN", "READONLY", "LOADING", "NOREPLICAS"];
     refusal::is_in(reply, &|refused| DOUBTFUL.iter().any(|word| refusal::says(refused, word)))
 }
 
