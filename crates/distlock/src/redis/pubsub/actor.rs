@@ -18,6 +18,7 @@ use crate::config;
 use crate::env::BoxFuture;
 use crate::error::{Error, ErrorKind};
 use crate::redis::connect::Opened;
+use crate::redis::in_time::in_time;
 use crate::redis::refusal;
 
 /// How many channels one SUBSCRIBE names: the server answers each one, and should get to other clients in between.
@@ -59,7 +60,7 @@ async fn keep_connected(shared: &Arc<Shared>) {
         while shared.registry().is_empty() {
             shared.changed.notified().await;
         }
-        let opening = dial.open(Some(Ear(shared.clone())), Some(dial.reply_timeout));
+        let opening = dial.open(Some(Ear(shared.clone())), None);
         let opened = match tokio::time::timeout(dial.reply_timeout, opening).await {
             Ok(opened) => opened,
             Err(_) => Err(dial.too_slow(dial.reply_timeout)),
@@ -212,7 +213,7 @@ impl<'a> Service<'a> {
     fn ask(&mut self, plan: Plan) {
         for names in plan.leave.chunks(CHUNK) {
             let answer = self.leave(names.into());
-            self.asked.push(Asked { what: What::Leave, answer });
+            self.send(What::Leave, answer);
         }
         // A join that waits here may be sent after a later leave, but never of the same channel: a channel is not left
         // before its join is answered.
@@ -244,7 +245,7 @@ impl<'a> Service<'a> {
             let args = Names(names.clone());
             Box::pin(async move { connection.subscribe(args).await })
         };
-        self.asked.push(Asked { what: What::Join(names), answer });
+        self.send(What::Join(names), answer);
     }
 
     fn ping(&mut self) {
@@ -255,7 +256,12 @@ impl<'a> Service<'a> {
             let pong = connection.send_packed_command(&redis::cmd("PING")).await?;
             if is_sharded { sharded::checked(&pong) } else { Ok(()) }
         });
-        self.asked.push(Asked { what: What::Ping, answer });
+        self.send(What::Ping, answer);
+    }
+
+    fn send(&mut self, what: What, answer: BoxFuture<'static, RedisResult<()>>) {
+        let answer = Box::pin(in_time(self.shared.dial.reply_timeout, answer));
+        self.asked.push(Asked { what, answer });
     }
 
     /// An error ends the connection.

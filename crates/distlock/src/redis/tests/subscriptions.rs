@@ -7,8 +7,11 @@ use std::time::Duration;
 use distlock_testkit::Proxy;
 use tokio::time::timeout;
 
+use super::played::{LIMIT, Played};
 use super::server::{Reconnects, Server, claim, connect, connect_observed, eventually, owner};
 use crate::ErrorKind;
+use crate::durability::Durability;
+use crate::redis::{RedisStore, Target};
 use crate::store::{Listener, Released, Store, What};
 
 async fn hears(listener: &mut Listener) -> bool {
@@ -117,6 +120,27 @@ async fn a_server_that_fell_silent_is_noticed() {
     server.cont();
     assert!(hears(&mut listener).await);
     eventually("announced", async || seen.0.load(Ordering::SeqCst) == 1).await;
+}
+
+/// What the server said meanwhile is read before it is taken for silent.
+#[tokio::test(start_paused = true)]
+async fn a_process_that_stood_still_keeps_its_subscriptions() {
+    let (surroundings, mut played) = Played::new(Durability::Primary);
+    let target = Target::parse("redis://played").unwrap();
+    let store = RedisStore::connect(target, surroundings, true).await.unwrap();
+    let listening =
+        tokio::spawn(async move { (store.listen(&claim("k", owner(), 1)).await, store) });
+    let mut peer = played.next().await;
+    let channel = "redisson_lock__channel:{k}";
+    peer.asked(channel).await;
+    let length = channel.len();
+    peer.answer(&format!(">3\r\n+subscribe\r\n${length}\r\n{channel}\r\n:1\r\n")).await;
+    for _ in 0..3 {
+        peer.asked("PING").await;
+        tokio::time::advance(10 * LIMIT).await;
+        peer.answer("+PONG\r\n").await;
+    }
+    listening.await.unwrap().0.unwrap();
 }
 
 #[tokio::test]
