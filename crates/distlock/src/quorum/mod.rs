@@ -78,7 +78,7 @@ impl Quorum {
 
     async fn acquire_everywhere(&self, claim: &Claim) -> Result<Attempt> {
         let sent = self.env.now();
-        let asked = self.each(|node| node.acquire(claim), |took| self.known(took)).await;
+        let asked = self.each(|node| node.acquire(claim), |took| self.known(claim, took)).await;
         let votes = count(&asked.answers);
         let valid = validity(claim.lease, self.env.now().since(sent)).is_some();
         if votes.decided() == Some(true) && valid {
@@ -97,8 +97,9 @@ impl Quorum {
                 self.env.sleep_apart(self.env.now().after(pause)).await;
             }
         }
-        // Busy if a majority never will, or if so many have answered that it may another time.
-        if votes.decided().is_some() || votes.yes + votes.no >= votes.majority() {
+        // Busy if a majority never will, or if so many have answered that it may another time. Of a hold that would say that it
+        // is lost, which only a majority can.
+        if votes.decided().is_some() || (fresh && votes.is_tie()) {
             return Ok(Attempt::Busy { ttl: free_in(&answers, votes) });
         }
         let error = self.no_quorum(&answers, |attempt| match attempt {
@@ -110,21 +111,24 @@ impl Quorum {
 
     /// Enough is known if a majority has decided, or if those who can be expected to answer have, and it is a tie. (Those who
     /// tied would otherwise wait together for a node that is gone, each with its part in hand.)
-    fn known(&self, answers: &[Option<Took>]) -> Known {
+    fn known(&self, claim: &Claim, answers: &[Option<Took>]) -> Known {
         let votes = count(answers);
-        let tie = votes.yes + votes.no >= votes.majority();
         match votes.decided() {
             Some(_) => Known::Enough,
-            None if !tie => Known::TooLittle,
-            None if self.expects_more(answers) => Known::Nearly,
-            None => Known::Enough,
+            None if !votes.is_tie() => Known::TooLittle,
+            // A re-entry has nothing in hand that others could have, so it waits, as a renewal does.
+            None => match self.missing(answers).next() {
+                Some(_) if claim.depth > 1 => Known::TooLittle,
+                Some(_) => Known::Nearly,
+                None => Known::Enough,
+            },
         }
     }
 
-    /// Whether a node that is not known to be away has not answered yet.
-    fn expects_more<T>(&self, answers: &[Option<T>]) -> bool {
-        let mut nodes = self.nodes.iter().zip(answers);
-        nodes.any(|(node, answer)| answer.is_none() && !node.is_away())
+    /// Those that have not answered yet and are not known to be away.
+    fn missing<T>(&self, answers: &[Option<T>]) -> impl Iterator<Item = &Arc<Node>> {
+        let nodes = self.nodes.iter().zip(answers);
+        nodes.filter(|(node, answer)| answer.is_none() && !node.is_away()).map(|(node, _)| node)
     }
 
     /// A majority has given it. A node that was busy or did not answer is asked again.
@@ -196,7 +200,7 @@ impl Quorum {
 
     /// What a node does not confirm it is told again, so nobody has to do that from here.
     async fn forget_everywhere(&self, claim: &Claim) {
-        let enough = |answers: &Answers<Released>| (!self.expects_more(answers)).into();
+        let enough = |answers: &Answers<Released>| self.missing(answers).next().is_none().into();
         drop(self.each(|node| node.release(claim), enough).await);
     }
 

@@ -53,6 +53,11 @@ impl Votes {
         majority(self.nodes)
     }
 
+    /// Whether so many have answered that they could have decided.
+    pub(super) fn is_tie(&self) -> bool {
+        self.yes + self.no >= self.majority()
+    }
+
     /// Yes if a majority said so, no if so many said no that a majority never will, else nothing.
     pub(super) fn decided(&self) -> Option<bool> {
         if self.yes >= self.majority() {

@@ -160,6 +160,40 @@ fn a_tie_waits_for_a_frozen_node_no_longer_than_the_others_took_a_few_times_over
     });
 }
 
+/// That a minority does not have it says nothing of a hold: the next renewal may find that a majority has.
+#[test]
+fn a_reentry_that_nobody_decides_is_no_loss() {
+    paused(async {
+        let moods =
+            [Mood::Down, Mood::Mute, Mood::Taken, Mood::Distant(ms(100)), Mood::Slow(ms(100))];
+        for mood in moods {
+            let scene = Scene::new(3);
+            let (quorum, claim) = (scene.quorum(), scene.claim(LEASE));
+            quorum.acquire(&claim).await.unwrap();
+            scene.nodes[2].forget();
+            scene.nodes[1].be(mood);
+            let deeper = Claim { depth: 2, ..claim.clone() };
+            match (mood, quorum.acquire(&deeper).await) {
+                (Mood::Distant(_) | Mood::Slow(_), answer) => {
+                    assert_eq!(answer.unwrap(), Attempt::Acquired { token: None }, "{mood:?}");
+                }
+                (_, answer) => {
+                    let error = answer.unwrap_err();
+                    assert_eq!(error.kind(), ErrorKind::NoQuorum, "{mood:?}");
+                    assert!(error.is_in_doubt(), "{mood:?}");
+                }
+            }
+            scene.nodes[1].be(Mood::Well);
+            assert_eq!(scene.known(&claim).await, [true, true, false], "{mood:?}");
+            assert_eq!(quorum.acquire(&deeper).await.unwrap(), Attempt::Acquired { token: None });
+            // A majority that does not have it does.
+            scene.nodes[1].forget();
+            let answer = quorum.acquire(&deeper).await.unwrap();
+            assert!(matches!(answer, Attempt::Busy { .. }), "{mood:?}: {answer:?}");
+        }
+    });
+}
+
 /// Two of four can never be outvoted, whatever the others say.
 #[test]
 fn half_of_the_nodes_busy_is_busy_and_no_outage() {
