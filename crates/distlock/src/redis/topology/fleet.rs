@@ -17,7 +17,7 @@ use super::map::Address;
 use super::redirect::{Redirect, is_doubtful};
 use super::source::{Known, Source};
 use super::survey::Answer;
-use super::view::View;
+use super::view::{Changes, View};
 use crate::error::{Error, ErrorKind, Result};
 use crate::redis::call::Call;
 use crate::redis::connect::Dial;
@@ -288,7 +288,8 @@ impl Shared {
     /// Finds out who serves what now. Returns whether that has changed.
     pub(super) async fn renew(&self) -> Result<bool> {
         let Answer { map, epoch, .. } = self.survey().await?;
-        let (changed, gone) = self.with_view(|view, make| view.renew(map, epoch, make))?;
+        let changes = self.with_view(|view, make| view.renew(map, epoch, make))?;
+        let Changes { any, gone, left } = changes;
         // Always: a slot that was seen to move is in the view already.
         self.board.place(|slot| self.serving(slot).ok());
         if self.source.has_one() {
@@ -300,8 +301,8 @@ impl Shared {
             tracing::info!(target: "distlock", %source, now = now.ok(), "a primary was replaced");
             self.term.fetch_add(1, Ordering::Release);
         }
-        drop(gone);
-        Ok(changed)
+        drop((gone, left));
+        Ok(any)
     }
 
     /// How often to look although nothing is in doubt.

@@ -20,6 +20,17 @@ pub(crate) struct View {
     guests: Vec<Guest>,
 }
 
+/// What a new map has changed.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    /// Whether anything is different.
+    pub(crate) any: bool,
+    /// Primaries that are none any more.
+    pub(crate) gone: Vec<Arc<Node>>,
+    /// Guests that are not needed any more, and never were primaries.
+    pub(crate) left: Vec<Arc<Node>>,
+}
+
 #[derive(Debug)]
 struct Guest {
     address: Address,
@@ -81,10 +92,9 @@ impl View {
         node
     }
 
-    /// Takes over a new map and keeps the nodes that are in both. Returns whether anything is different, and the nodes that
-    /// are not needed any more.
-    pub(crate) fn renew(&mut self, map: Map, epoch: u64, make: Make<'_>) -> (bool, Vec<Arc<Node>>) {
-        let changed = map != self.map;
+    /// Takes over a new map and keeps the nodes that are in both.
+    pub(crate) fn renew(&mut self, map: Map, epoch: u64, make: Make<'_>) -> Changes {
+        let any = map != self.map;
         let node = |at: &Address| {
             let known = self.map.primaries.iter().position(|known| known == at);
             let guest = || self.guests.iter().find(|guest| guest.address == *at);
@@ -98,13 +108,79 @@ impl View {
         let mut gone = std::mem::replace(&mut self.nodes, nodes);
         gone.retain(|old| !self.nodes.iter().any(|node| Arc::ptr_eq(node, old)));
         // A guest outlives one map: the next one should have it, if it is to stay.
+        let mut left = Vec::new();
         for guest in std::mem::take(&mut self.guests) {
             match guest.new {
+                _ if map.primaries.contains(&guest.address) => {}
                 true => self.guests.push(Guest { new: false, ..guest }),
-                false => gone.push(guest.node),
+                false => left.push(guest.node),
             }
         }
         (self.map, self.epoch) = (map, epoch);
-        (changed, gone)
+        Changes { any, gone, left }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+    use crate::durability::Durability;
+    use crate::env::Virtual;
+    use crate::net::Net;
+    use crate::observe::Tracing;
+    use crate::redis::connect::Dial;
+    use crate::redis::target::Target;
+
+    fn at(host: &str) -> Address {
+        Address { host: host.to_owned(), port: 1 }
+    }
+
+    fn node(at: &Address) -> Node {
+        Node::single(Dial {
+            target: Target::parse(&format!("redis://{}:{}", at.host, at.port)).unwrap(),
+            connector: Arc::new(Net),
+            env: Arc::new(Virtual::new()),
+            observer: Arc::new(Tracing),
+            reply_timeout: config::REPLY_TIMEOUT,
+            durability: Durability::Primary,
+            holder_info: false,
+        })
+    }
+
+    /// `a` is a primary, and `b` another one, if it is to be.
+    fn map(b: bool) -> Map {
+        let mut map = Map::of_one(at("a"), Vec::new());
+        if b {
+            map.moved(0, at("b"));
+        }
+        map
+    }
+
+    /// How many are not primaries any more, and how many guests left.
+    fn renew(view: &mut View, map: Map) -> (usize, usize) {
+        let changes = view.renew(map, 0, &node);
+        (changes.gone.len(), changes.left.len())
+    }
+
+    #[tokio::test]
+    async fn a_guest_that_comes_to_stay_or_leaves_replaces_nobody() {
+        // It gets its first slots.
+        let mut view = View::new(map(false), 0, &node);
+        let guest = view.at(at("b"), &node);
+        for _ in 1..=3 {
+            assert_eq!(renew(&mut view, map(true)), (0, 0));
+            assert!(Arc::ptr_eq(&view.at(at("b"), &node), &guest));
+        }
+        // Also if it is a guest for a while before that, and it is gone when it has none any more.
+        assert_eq!(renew(&mut view, map(false)), (1, 0));
+        view.at(at("b"), &node);
+        assert_eq!(renew(&mut view, map(false)), (0, 0));
+        assert_eq!(renew(&mut view, map(true)), (0, 0));
+        assert_eq!(renew(&mut view, map(true)), (0, 0));
+        // It gets none.
+        view.at(at("c"), &node);
+        assert_eq!(renew(&mut view, map(true)), (0, 0));
+        assert_eq!(renew(&mut view, map(true)), (0, 1));
     }
 }
