@@ -17,8 +17,8 @@ const LAST_WORD: Duration = Duration::from_millis(50);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Known {
     TooLittle,
-    /// Not for much longer.
-    Nearly,
+    /// Not for much longer: this at most, if that is longer than the last ones may take anyway.
+    Nearly(Duration),
     Enough,
 }
 
@@ -43,15 +43,15 @@ pub(super) async fn ask<T: Send + 'static>(
     let mut asked = Asked { answers, left };
     poll_fn(|cx| {
         asked.poll(cx);
-        match known(&asked.answers) {
+        let due = match known(&asked.answers) {
             _ if asked.is_complete() => return Poll::Ready(()),
             Known::Enough => return Poll::Ready(()),
             Known::TooLittle => return Poll::Pending,
-            Known::Nearly => {}
-        }
+            Known::Nearly(due) => due,
+        };
         let last_word = last_word.get_or_insert_with(|| {
             let now = env.now();
-            env.sleep_apart(now.after((now.since(begun) * 3).max(LAST_WORD)))
+            env.sleep_apart(now.after((now.since(begun) * 3).max(LAST_WORD).max(due)))
         });
         last_word.as_mut().poll(cx)
     })

@@ -113,13 +113,14 @@ impl Quorum {
     /// tied would otherwise wait together for a node that is gone, each with its part in hand.)
     fn known(&self, claim: &Claim, answers: &[Option<Took>]) -> Known {
         let votes = count(answers);
+        let missing = || self.missing(answers).map(|node| node.due(claim)).max();
         match votes.decided() {
             Some(_) => Known::Enough,
             None if !votes.is_tie() => Known::TooLittle,
             // A re-entry has nothing in hand that others could have, so it waits, as a renewal does.
-            None => match self.missing(answers).next() {
+            None => match missing() {
                 Some(_) if claim.depth > 1 => Known::TooLittle,
-                Some(_) => Known::Nearly,
+                Some(due) => Known::Nearly(due),
                 None => Known::Enough,
             },
         }
@@ -171,7 +172,7 @@ impl Quorum {
                 return Known::TooLittle;
             }
             match missing.any(|(_, (node, _))| !node.is_away() && node.is_behind(&claim)) {
-                true => Known::Nearly,
+                true => Known::Nearly(Duration::ZERO),
                 false => Known::Enough,
             }
         };

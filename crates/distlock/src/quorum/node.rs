@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -33,6 +33,8 @@ pub(crate) struct Node {
     owed: Mutex<Owed>,
     /// The last step got no answer.
     away: AtomicBool,
+    /// How long its last answer took, in microseconds. Nothing before the first one.
+    took: AtomicU64,
 }
 
 /// Releases that it did not confirm.
@@ -56,8 +58,9 @@ pub(super) struct Renewed {
 
 impl Node {
     pub(crate) fn new(store: Arc<dyn Store>, place: Arc<str>, env: Arc<dyn Env>) -> Arc<Node> {
-        let (turns, owed, away) = (Arc::default(), Mutex::default(), AtomicBool::new(false));
-        Arc::new(Node { store, place, env, turns, owed, away })
+        let (turns, owed) = (Arc::default(), Mutex::default());
+        let (away, took) = (AtomicBool::new(false), AtomicU64::new(0));
+        Arc::new(Node { store, place, env, turns, owed, away, took })
     }
 
     /// Whether it is known not to answer, so that waiting for it would be in vain.
@@ -70,10 +73,22 @@ impl Node {
         self.turns.waiting(&key(claim)) > 1
     }
 
-    /// Takes note of whether it answered.
-    fn heard<T>(&self, answer: &Result<T>) {
+    /// How long it may take until it answers, if it is as fast as the last time or nearly so: each step before this one in the
+    /// line takes as long. One far away would otherwise never have a say between two that are near.
+    pub(super) fn due(&self, claim: &Claim) -> Duration {
+        let took = Duration::from_micros(self.took.load(Ordering::Relaxed));
+        let steps = 2 + self.turns.waiting(&key(claim));
+        took.saturating_mul(steps as u32).min(config::REPLY_TIMEOUT)
+    }
+
+    /// Takes note of whether it answered what it was asked then, and how soon.
+    fn heard<T>(&self, asked: Moment, answer: &Result<T>) {
         let away = matches!(answer, Err(e) if e.is_passing());
         self.away.store(away, Ordering::Relaxed);
+        if !away {
+            let took = self.env.now().since(asked).as_micros();
+            self.took.store(took.try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
+        }
     }
 
     /// Takes the hold. Begun here: whatever is begun after it comes after it.
@@ -84,10 +99,11 @@ impl Node {
         let (node, claim) = (self.clone(), claim.clone());
         Box::pin(async move {
             let turn = place.turn().await;
+            let asked = node.env.now();
             let answer = node.store.acquire(&claim).await;
             // Also of one that became a debt while this stood behind it in the line: paid later, it would take this vote back.
             node.owed().claims.remove(&key(&claim));
-            node.heard(&answer);
+            node.heard(asked, &answer);
             Took { answer, turn }
         })
     }
@@ -101,8 +117,9 @@ impl Node {
             let _turn = place.turn().await;
             // Dropped before the turn is, so that it is a debt by the time the next one in the line looks.
             let mut debt = debt;
+            let asked = node.env.now();
             let answer = node.store.release(&claim).await;
-            node.heard(&answer);
+            node.heard(asked, &answer);
             if !matches!(&answer, Err(e) if e.is_retryable())
                 && let Some(debt) = &mut debt
             {
@@ -147,8 +164,9 @@ impl Node {
                 if turn.is_waited_for() {
                     return;
                 }
+                let asked = node.env.now();
                 let answer = node.store.acquire(&claim).await;
-                node.heard(&answer);
+                node.heard(asked, &answer);
                 match answer {
                     Ok(Attempt::Busy { .. }) => {}
                     Err(e) if e.is_passing() && !failed => failed = true,
@@ -234,8 +252,9 @@ async fn pay(mut paying: Paying) {
         let _turn = node.turns.join(key.clone()).turn().await;
         // An acquisition that was begun meanwhile has taken it over.
         let Some((claim, _)) = node.owed().claims.get(&key).cloned() else { continue };
+        let asked = node.env.now();
         let answer = node.store.release(&claim).await;
-        node.heard(&answer);
+        node.heard(asked, &answer);
         match answer {
             Err(e) if e.is_retryable() => {
                 pause = (pause * 2).clamp(config::RETRY_FIRST, config::RETRY_LONGEST);

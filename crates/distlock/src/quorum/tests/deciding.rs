@@ -160,6 +160,30 @@ fn a_tie_waits_for_a_frozen_node_no_longer_than_the_others_took_a_few_times_over
     });
 }
 
+/// Two near ones of which one is left over from somebody who died: the far one has the say.
+#[test]
+fn a_node_far_away_breaks_a_tie_as_soon_as_it_is_known_how_far() {
+    paused(async {
+        for far in [ms(100), ms(250)] {
+            let scene = Scene::new(3);
+            let (quorum, claim) = (scene.quorum(), scene.claim(LEASE));
+            scene.nodes[1].acquire(&scene.claim(LEASE)).await.unwrap();
+            scene.nodes[2].be(Mood::Distant(far));
+            let mut answers = Vec::new();
+            for _ in 0..8 {
+                answers.push(quorum.acquire(&claim).await.unwrap());
+            }
+            assert!(answers.contains(&Attempt::Acquired { token: None }), "{far:?}: {answers:?}");
+            // Known now: the first attempt for any other hold decides.
+            let other = Claim { name: "other".into(), ..scene.claim(LEASE) };
+            let taken = Claim { name: "other".into(), ..scene.claim(LEASE) };
+            scene.nodes[1].acquire(&taken).await.unwrap();
+            let answer = quorum.acquire(&other).await.unwrap();
+            assert_eq!(answer, Attempt::Acquired { token: None }, "{far:?}");
+        }
+    });
+}
+
 /// That a minority does not have it says nothing of a hold: the next renewal may find that a majority has.
 #[test]
 fn a_reentry_that_nobody_decides_is_no_loss() {
