@@ -41,7 +41,7 @@ pub(super) struct Shared {
     way: OnceLock<Way>,
     /// Lets one caller at a time make the first survey; those who waited through a failed one share its error.
     first: Mutex<Option<(u64, Error)>>,
-    /// How many first surveys were begun.
+    /// How many surveys were begun.
     begun: AtomicU64,
     place: OnceLock<String>,
     /// How often a primary was replaced.
@@ -105,7 +105,7 @@ impl Fleet {
         {
             return Err(error.clone());
         }
-        let number = shared.begun.fetch_add(1, Ordering::Relaxed) + 1;
+        let number = shared.next();
         let found = shared.survey().await;
         found.and_then(|answer| shared.settle(answer)).inspect_err(|error| {
             *failed = Some((number, error.clone()));
@@ -281,14 +281,21 @@ impl Shared {
         view.as_ref().map(View::known).unwrap_or_default()
     }
 
+    /// The number of a survey that is begun now.
+    fn next(&self) -> u64 {
+        self.begun.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     async fn survey(&self) -> Result<Answer> {
         self.source.survey(&self.dial, self.known()).await
     }
 
     /// Finds out who serves what now. Returns whether that has changed.
     pub(super) async fn renew(&self) -> Result<bool> {
+        // Several may look at the same time, and whoever began first may be the last to come back.
+        let number = self.next();
         let Answer { map, epoch, .. } = self.survey().await?;
-        let changes = self.with_view(|view, make| view.renew(map, epoch, make))?;
+        let changes = self.with_view(|view, make| view.renew(number, map, epoch, make))?;
         let Changes { any, gone, left } = changes;
         // Always: a slot that was seen to move is in the view already.
         self.board.place(|slot| self.serving(slot).ok());

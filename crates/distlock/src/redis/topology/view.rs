@@ -18,10 +18,12 @@ pub(crate) struct View {
     nodes: Vec<Arc<Node>>,
     /// Servers that get their first slots just now: they are asked before the map has them.
     guests: Vec<Guest>,
+    /// The number of the survey that the map is from.
+    survey: u64,
 }
 
 /// What a new map has changed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Changes {
     /// Whether anything is different.
     pub(crate) any: bool,
@@ -42,7 +44,7 @@ struct Guest {
 impl View {
     pub(crate) fn new(map: Map, epoch: u64, make: Make<'_>) -> View {
         let nodes = map.primaries.iter().map(|at| Arc::new(make(at))).collect();
-        View { map, epoch, nodes, guests: Vec::new() }
+        View { map, epoch, nodes, guests: Vec::new(), survey: 0 }
     }
 
     /// Which of the nodes serves `slot`.
@@ -92,8 +94,12 @@ impl View {
         node
     }
 
-    /// Takes over a new map and keeps the nodes that are in both.
-    pub(crate) fn renew(&mut self, map: Map, epoch: u64, make: Make<'_>) -> Changes {
+    /// Takes over a new map and keeps the nodes that are in both. Surveys are numbered as they are begun: what an older one found
+    /// changes nothing.
+    pub(crate) fn renew(&mut self, survey: u64, map: Map, epoch: u64, make: Make<'_>) -> Changes {
+        if survey < self.survey {
+            return Changes::default();
+        }
         let any = map != self.map;
         let node = |at: &Address| {
             let known = self.map.primaries.iter().position(|known| known == at);
@@ -116,7 +122,7 @@ impl View {
                 false => left.push(guest.node),
             }
         }
-        (self.map, self.epoch) = (map, epoch);
+        (self.map, self.epoch, self.survey) = (map, epoch, survey);
         Changes { any, gone, left }
     }
 }
@@ -158,8 +164,8 @@ mod tests {
     }
 
     /// How many are not primaries any more, and how many guests left.
-    fn renew(view: &mut View, map: Map) -> (usize, usize) {
-        let changes = view.renew(map, 0, &node);
+    fn renew(view: &mut View, survey: u64, map: Map) -> (usize, usize) {
+        let changes = view.renew(survey, map, 0, &node);
         (changes.gone.len(), changes.left.len())
     }
 
@@ -168,19 +174,29 @@ mod tests {
         // It gets its first slots.
         let mut view = View::new(map(false), 0, &node);
         let guest = view.at(at("b"), &node);
-        for _ in 1..=3 {
-            assert_eq!(renew(&mut view, map(true)), (0, 0));
+        for survey in 1..=3 {
+            assert_eq!(renew(&mut view, survey, map(true)), (0, 0));
             assert!(Arc::ptr_eq(&view.at(at("b"), &node), &guest));
         }
         // Also if it is a guest for a while before that, and it is gone when it has none any more.
-        assert_eq!(renew(&mut view, map(false)), (1, 0));
+        assert_eq!(renew(&mut view, 4, map(false)), (1, 0));
         view.at(at("b"), &node);
-        assert_eq!(renew(&mut view, map(false)), (0, 0));
-        assert_eq!(renew(&mut view, map(true)), (0, 0));
-        assert_eq!(renew(&mut view, map(true)), (0, 0));
+        assert_eq!(renew(&mut view, 5, map(false)), (0, 0));
+        assert_eq!(renew(&mut view, 6, map(true)), (0, 0));
+        assert_eq!(renew(&mut view, 7, map(true)), (0, 0));
         // It gets none.
         view.at(at("c"), &node);
-        assert_eq!(renew(&mut view, map(true)), (0, 0));
-        assert_eq!(renew(&mut view, map(true)), (0, 1));
+        assert_eq!(renew(&mut view, 8, map(true)), (0, 0));
+        assert_eq!(renew(&mut view, 9, map(true)), (0, 1));
+    }
+
+    #[tokio::test]
+    async fn what_an_older_survey_found_changes_nothing() {
+        let mut view = View::new(map(false), 0, &node);
+        view.renew(2, map(true), 5, &node);
+        let changes = view.renew(1, map(false), 4, &node);
+        assert!(!changes.any && changes.gone.is_empty());
+        assert_eq!((view.map.clone(), view.epoch), (map(true), 5));
+        assert!(view.renew(3, map(false), 5, &node).any);
     }
 }
