@@ -37,14 +37,15 @@ impl Board {
         self.entries().is_empty()
     }
 
-    /// One more wants `channel`. Not acknowledged yet.
+    /// One more wants `channel`. Not acknowledged yet. Says whether nobody wanted any before.
     pub(crate) fn want(
         self: &Arc<Self>,
         channel: &str,
         slot: u16,
         serving: impl Fn(u16) -> Option<Arc<Node>>,
-    ) -> Listener {
+    ) -> (Listener, bool) {
         let mut entries = self.entries();
+        let first = entries.is_empty();
         let channel = match entries.get_key_value(channel) {
             Some((known, _)) => known.clone(),
             None => Arc::from(channel),
@@ -60,7 +61,7 @@ impl Board {
         let topic = entry.topic.clone();
         drop(entries);
         drop(old);
-        Listener::new(topic, Place { board: self.clone(), channel })
+        (Listener::new(topic, Place { board: self.clone(), channel }), first)
     }
 
     /// Whether the server that serves the channel has acknowledged it.
@@ -146,5 +147,22 @@ impl Drop for Place {
 impl std::fmt::Debug for Board {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Board").field("channels", &self.entries().len()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_comes_to_an_empty_board_is_the_first() {
+        let board = Arc::new(Board::default());
+        let want = |channel| board.want(channel, 0, |_| None);
+        let (a, first) = want("a");
+        assert!(first);
+        let (b, first) = want("b");
+        assert!(!first && !want("a").1);
+        drop((a, b));
+        assert!(want("b").1 && board.is_empty());
     }
 }

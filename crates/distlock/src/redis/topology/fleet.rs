@@ -179,8 +179,7 @@ impl Fleet {
         let shared = &self.0;
         shared.serving(slot)?;
         let (board, limit) = (&shared.board, shared.dial.reply_timeout);
-        let first = board.is_empty();
-        let mut listener = board.want(channel, slot, |slot| shared.serving(slot).ok());
+        let (mut listener, first) = board.want(channel, slot, |slot| shared.serving(slot).ok());
         if first {
             shared.doubt.news.notify_one(); // now there is something to look after
         }
