@@ -58,29 +58,40 @@ fn forget(
         return;
     }
     state.forgetting += 1;
-    let ours = state.stepping.is_none();
-    if ours {
-        state.stepping = Some(Step::Release);
-    }
+    let at_once = asking || !state.attempting;
     drop(state);
     let forgetting = Forgetting(lane.clone());
     let engine = engine.clone();
     // A place in a queue outlives a short lease.
     let until = engine.env.now().after(lease.max(config::WATCHDOG));
     let env = engine.env.clone();
-    let stepping = ours.then(|| Stepping::taken(&engine, &lane));
+    let mut stepping = at_once.then(|| step(&engine, &lane)).flatten();
     env.spawn_apart(Box::pin(async move {
-        let _under_way = (stepping, forgetting);
-        if !asking {
+        let _forgetting = forgetting;
+        if !at_once {
+            // It may be the same owner's, and then it clears this up. Meanwhile a holder is renewed: an attempt that nobody polls
+            // any more has no end.
             lane.until(|state| !state.attempting).await;
+            if lane.state().has_seated(owner) {
+                return;
+            }
+            stepping = step(&engine, &lane);
         }
-        // An attempt of the same owner that had begun before has cleared it up.
-        if lane.state().has_seated(owner) {
-            return;
-        }
+        let _stepping = stepping;
         let claim = tell::last_step(&engine, &lane.name, what, owner);
         free(&engine, &lane, Leave::Forget(claim), until, receipts).await;
     }));
+}
+
+/// The lane's right to tell the store something, if nobody has it.
+fn step(engine: &Arc<Engine>, lane: &LaneRef) -> Option<Stepping> {
+    let mut state = lane.state();
+    if state.stepping.is_some() {
+        return None;
+    }
+    state.stepping = Some(Step::Release);
+    drop(state);
+    Some(Stepping::taken(engine, lane))
 }
 
 /// The lane's mark that the store is told to forget an owner, taken off however that ends.
