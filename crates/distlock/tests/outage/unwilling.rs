@@ -68,7 +68,7 @@ async fn renewed_after_a_move(flavor: Flavor) {
     let (old, new) = (&set.primary, set.replica());
     let name = Proxy::start(old.addr()).await;
     let locks = connect(&name.url(), 9 * SECOND).await;
-    let guard = locks.mutex("moved").lock().await.unwrap();
+    let guard = locks.mutex("moved").lock().await.expect("free");
     renewed(old).await;
     eventually("replicated", async || new.exists("moved").await).await;
     name.retarget(new.addr());
@@ -76,7 +76,7 @@ async fn renewed_after_a_move(flavor: Flavor) {
     old.cli(&["REPLICAOF", "127.0.0.1", &new.port().to_string()]).await;
     renewed(new).await;
     assert!(!guard.is_lost());
-    guard.unlock().await.unwrap();
+    guard.unlock().await.expect("held");
     assert_clean(new, "moved").await;
 }
 

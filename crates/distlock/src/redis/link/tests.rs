@@ -7,7 +7,7 @@ use crate::redis::tests::Played;
 
 fn played() -> (Links, Played) {
     let (surroundings, played) = Played::new(Durability::Primary);
-    let dial = surroundings.dial(Target::parse("redis://played").unwrap());
+    let dial = surroundings.dial(Target::parse("redis://played").expect("a URL"));
     (Links::new(Arc::new(dial)), played)
 }
 
