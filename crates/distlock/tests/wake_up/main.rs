@@ -5,11 +5,14 @@ mod subscriptions;
 mod waiting;
 
 use std::future::IntoFuture;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use distlock::{Guard, Locks, Result};
 use distlock_testkit::Server;
 use distlock_testkit::proxy::Proxy;
+use distlock_testkit::suites::Recorder;
 use tokio::task::JoinHandle;
 
 /// Holders have this much time to live, and waiters look by themselves each third of it.
@@ -23,6 +26,10 @@ struct Stage {
     waiters: Locks,
     proxy: Proxy,
     server: Server,
+    /// What the waiters do.
+    seen: Arc<Recorder>,
+    /// How often the lock had been asked for when the last of them began to wait.
+    before: AtomicUsize,
 }
 
 impl Stage {
@@ -34,11 +41,14 @@ impl Stage {
         let server = Server::redis().await;
         let proxy = Proxy::start(server.addr()).await;
         let holders = Locks::connect(&server.url()).await.expect("a connection");
-        let waiters = Locks::builder().url(proxy.url()).watchdog(watchdog).connect().await;
-        Stage { holders, waiters: waiters.expect("a connection"), proxy, server }
+        let seen = Recorder::new();
+        let waiters = Locks::builder().url(proxy.url()).watchdog(watchdog).observer(seen.clone());
+        let waiters = waiters.connect().await.expect("a connection");
+        Stage { holders, waiters, proxy, server, seen, before: AtomicUsize::new(0) }
     }
 
     fn wait_for(&self, name: &str) -> JoinHandle<Result<Guard>> {
+        self.before.store(self.seen.count(name, "attempted"), Ordering::SeqCst);
         tokio::spawn(self.waiters.mutex(name).lock().into_future())
     }
 
@@ -50,10 +60,13 @@ impl Stage {
         .await;
     }
 
-    /// Ends when somebody waits for this lock and has stopped looking: from here on only a message, a new connection or the
-    /// next look by itself can wake it.
+    /// Ends when the last who began to wait does so for this lock and has stopped looking: from here on only a message, a new
+    /// connection or the next look by itself can wake it.
     async fn asleep(&self, name: &str) {
         self.subscribed(name).await;
+        // Once, and again after it was subscribed.
+        let looks = self.before.load(Ordering::SeqCst) + 2;
+        eventually("asked", async || self.seen.count(name, "attempted") >= looks).await;
         let mut asked = self.proxy.count("EVALSHA");
         let mut since = Instant::now();
         eventually("asleep", async || {
