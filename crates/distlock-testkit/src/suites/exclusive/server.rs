@@ -15,9 +15,11 @@ macro_rules! exclusive_server {
             let guard = locks.$kind("held").lock().await.expect("it is free");
             server.kill();
             let (lock, limit) = (locks.$kind("k"), Duration::from_secs(15));
+            // Long enough to be refused by the dead one, and not only to find the old connection broken.
+            let wait = Duration::from_secs(2);
             let (once, short, long, asked, forced) = tokio::join!(
                 timeout(limit, lock.try_lock().into_future()),
-                timeout(limit, lock.lock().wait(Duration::from_millis(500)).into_future()),
+                timeout(limit, lock.lock().wait(wait).into_future()),
                 timeout(limit, lock.lock().into_future()),
                 timeout(limit, lock.is_locked()),
                 timeout(limit, lock.force_unlock()),

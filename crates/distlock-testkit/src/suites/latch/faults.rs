@@ -120,10 +120,12 @@ pub async fn a_server_that_is_gone_is_an_outage(server: Server) {
     let latch = locks.latch("gone");
     latch.init(1).await.expect("the server answers");
     server.kill();
+    // Long enough to be refused by the dead one, and not only to find the old connection broken.
+    let wait = secs(2);
     let all = async {
         tokio::join!(
             latch.wait().into_future(),
-            latch.wait_for(ms(500)),
+            latch.wait_for(wait),
             latch.count_down(),
             latch.count()
         )

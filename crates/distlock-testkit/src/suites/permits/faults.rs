@@ -128,10 +128,12 @@ pub(crate) async fn a_server_that_is_gone_is_an_outage<S: Kind>(server: Server) 
     let semaphore = S::of(&open(&server.url(), 30).await, "gone").with_permits(1);
     let held = semaphore.acquire(1).await.expect("one is left");
     server.kill();
+    // Long enough to be refused by the dead one, and not only to find the old connection broken.
+    let wait = secs(2);
     let since = Instant::now();
     let (once, short, asked) = tokio::join!(
         semaphore.try_acquire(1).into_future(),
-        semaphore.acquire(1).wait(ms(500)).into_future(),
+        semaphore.acquire(1).wait(wait).into_future(),
         semaphore.available(),
     );
     let set = semaphore.init(5).await;
