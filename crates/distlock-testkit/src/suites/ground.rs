@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use distlock::env::Virtual;
 use distlock::{Builder, Locks, WaitBy};
+use tokio::time::Instant;
 
 use crate::leak::{Limit, lives};
 use crate::scratch::Scratch;
@@ -16,6 +17,8 @@ use crate::{Cluster, Flavor, SentinelSet, Server, Stopwatch, Tls};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// What has no longer to live than this is on its way out.
 const BRIEF: Duration = Duration::from_secs(10);
+/// For how long a store that does not answer in time is asked again: some attempts of three seconds each.
+const OPENING: Duration = Duration::from_secs(18);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -206,7 +209,7 @@ impl Ground {
     /// # Panics
     /// When it cannot be opened.
     pub async fn open(&self) -> Locks {
-        self.builder().connect().await.expect("the store can be opened")
+        connect(|| self.builder()).await
     }
 
     /// [`open`](Ground::open) with a watchdog timeout.
@@ -214,7 +217,7 @@ impl Ground {
     /// # Panics
     /// When it cannot be opened.
     pub async fn open_with_watchdog(&self, timeout: Duration) -> Locks {
-        self.builder().watchdog(timeout).connect().await.expect("the store can be opened")
+        connect(|| self.builder().watchdog(timeout)).await
     }
 
     /// By how much something may be late: not at all in virtual time but for timers' milliseconds, and by seconds on a
@@ -289,6 +292,19 @@ impl Ground {
 
     fn owns(&self, name: &str) -> bool {
         name.contains(self.prefix())
+    }
+}
+
+/// Connects, and again where a machine that stood still kept the store from answering in time.
+async fn connect(builder: impl Fn() -> Builder) -> Locks {
+    let since = Instant::now();
+    loop {
+        match builder().connect().await {
+            Err(error) if error.is_retryable() && since.elapsed() < OPENING => {
+                tokio::time::sleep(LOOK).await;
+            }
+            opened => return opened.expect("the store can be opened"),
+        }
     }
 }
 
