@@ -179,8 +179,10 @@ pub async fn a_writer_that_gives_up_lets_the_readers_behind_it_in(ground: Ground
     let inside = mine.read().lease(HOUR).await.expect("it is free");
     for drops in [false, true] {
         let began = Instant::now();
-        let mut writer = theirs.try_write().wait(if drops { HOUR } else { secs(5) }).into_future();
-        assert!(timeout(ms(200), &mut writer).await.is_err());
+        let wait = if drops { HOUR } else { secs(5) };
+        let writer = tokio::spawn(theirs.try_write().wait(wait).into_future());
+        let behind = || async { !may_read(&mine).await };
+        eventually("new readers stand behind the writer", behind).await;
         let mut readers = JoinSet::new();
         for locks in [&here, &elsewhere] {
             let reader = locks.rw(ground.name("k")).read();
@@ -190,9 +192,12 @@ pub async fn a_writer_that_gives_up_lets_the_readers_behind_it_in(ground: Ground
         // One that the machine kept from coming again is forgotten.
         let passed = readers.try_join_next().is_some();
         assert!(!passed || began.elapsed() > ms(1500), "a reader went past the writer");
-        match drops {
-            true => drop(writer),
-            false => assert!(writer.await.expect("the store answers").is_none()),
+        if drops {
+            writer.abort();
+            assert!(writer.await.is_err(), "it got in beside a reader");
+        } else {
+            let gave_up = writer.await.expect("no panic").expect("the store answers");
+            assert!(gave_up.is_none());
         }
         let since = ground.stopwatch();
         while let Some(read) = timeout(secs(10), readers.join_next()).await.expect("they get in") {
