@@ -3,6 +3,7 @@
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
+use distlock::env::{Env, System};
 use tokio::time::Instant;
 
 /// Between two ticks. A tick that is late by no more than this is a timer's own business.
@@ -11,18 +12,19 @@ const TICK: Duration = Duration::from_millis(5);
 /// Counts the time that passes while this process runs.
 ///
 /// For limits that tell one cause of a delay from another: a thread that ticks all the time sums up by how much it was late,
-/// and that is taken off. What anybody waits for in vain is counted in full.
+/// as does a task beside the library's own, whose thread may stand still alone; the larger sum is taken off. What anybody
+/// waits for in vain is counted in full.
 #[derive(Debug)]
 pub struct Stopwatch {
     since: Instant,
     /// How long it had stood still before; `None` in virtual time, which stands still with the machine.
-    stalled: Option<Duration>,
+    stalled: Option<[Duration; 2]>,
 }
 
 impl Stopwatch {
     /// Starts now.
     pub fn start() -> Stopwatch {
-        let stalled = Some(TICKS.stalled());
+        let stalled = Some(stalled());
         Stopwatch { since: Instant::now(), stalled }
     }
 
@@ -38,21 +40,34 @@ impl Stopwatch {
 
     /// For how long this process was kept from running since the start.
     pub fn stalled(&self) -> Duration {
-        self.stalled.map_or(Duration::ZERO, |before| TICKS.stalled().saturating_sub(before))
+        let Some(before) = self.stalled else { return Duration::ZERO };
+        let [thread, library] = stalled();
+        thread.saturating_sub(before[0]).max(library.saturating_sub(before[1]))
     }
 }
 
-static TICKS: LazyLock<Arc<Ticks>> = LazyLock::new(|| {
-    let ticks = Arc::new(Ticks(Mutex::new((Duration::ZERO, std::time::Instant::now() + TICK))));
-    let ticking = ticks.clone();
-    // Until the process ends.
+/// A thread of its own, and the library's.
+fn stalled() -> [Duration; 2] {
+    TICKS.each_ref().map(|ticks| ticks.stalled())
+}
+
+/// Both tick until the process ends.
+static TICKS: LazyLock<[Arc<Ticks>; 2]> = LazyLock::new(|| {
+    let [thread, library] = [Ticks::new(), Ticks::new()];
+    let (ticking, beside) = (thread.clone(), library.clone());
     std::thread::spawn(move || {
         loop {
             std::thread::sleep(TICK);
             ticking.tick();
         }
     });
-    ticks
+    System.spawn_apart(Box::pin(async move {
+        loop {
+            tokio::time::sleep(TICK).await;
+            beside.tick();
+        }
+    }));
+    [thread, library]
 });
 
 /// By how much ticks were late in all, and when the next one is due.
@@ -60,6 +75,10 @@ static TICKS: LazyLock<Arc<Ticks>> = LazyLock::new(|| {
 struct Ticks(Mutex<(Duration, std::time::Instant)>);
 
 impl Ticks {
+    fn new() -> Arc<Ticks> {
+        Arc::new(Ticks(Mutex::new((Duration::ZERO, std::time::Instant::now() + TICK))))
+    }
+
     fn tick(&self) {
         let mut ticks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = std::time::Instant::now();
