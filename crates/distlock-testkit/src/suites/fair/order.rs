@@ -108,16 +108,27 @@ pub async fn whoever_waits_gets_in_as_each_lease_ends(ground: Ground) {
 pub async fn a_single_try_overtakes_nobody(ground: Ground) {
     let (here, elsewhere) = (ground.open().await, ground.open().await);
     let name = ground.name("k");
-    for round in 0..10 {
+    // Rounds in which the machine stood still do not count.
+    let (mut rounds, mut good) = (0..50, 0);
+    while good < 10 {
+        let round = rounds.next().expect("a machine that does not stand still all the time");
+        let watch = ground.stopwatch();
         let guard = here.fair(&name).lock().await.expect("it is free");
         let waiter = Waiter::join([&here, &elsewhere][round % 2], &name).await;
         assert!(here.fair(&name).try_lock().await.expect("the store answers").is_none());
         only_these_wait(&here, &name, &[waiter.owner]).await;
         guard.unlock().await.expect("it was held");
+        let mut nobody = true;
         for locks in [&elsewhere, &here] {
             let jumped = locks.fair(&name).try_lock().await.expect("the store answers");
-            assert!(jumped.is_none(), "round {round}");
+            if let Some(jumped) = jumped {
+                // Whoever does not come within a second of its turn is passed over, if it cannot be called.
+                assert!(watch.stalled() > ms(500), "round {round}");
+                jumped.unlock().await.expect("it was held");
+                nobody = false;
+            }
         }
+        good += usize::from(nobody);
         waiter.enters().await.unlock().await.expect("it was held");
     }
 }
