@@ -110,6 +110,8 @@ impl ClusterBuilder {
         if self.patient {
             // Only now: servers get to know each other in a part of this time.
             cluster.set("cluster-node-timeout", "60000");
+            // A machine that stood still just before it may have cost somebody's good name.
+            cluster.settled();
         }
         cluster.set("cluster-replica-no-failover", "no");
         cluster
@@ -187,6 +189,14 @@ impl Cluster {
         for node in self.nodes.iter().skip(primaries) {
             wait("a replica is up to date", || {
                 text(&node.run(&["INFO", "replication"])).contains("master_link_status:up")
+            });
+        }
+        // A replica that has everything is taken for one only a moment later.
+        let replicas = self.nodes.len() / primaries - 1;
+        for node in self.nodes.iter().take(primaries) {
+            wait("a primary has its replicas", || {
+                let info = text(&node.run(&["INFO", "replication"]));
+                info.matches("state=online").count() == replicas
             });
         }
     }
