@@ -23,6 +23,9 @@ const FAMILY: &str = "trap '' HUP
     (sh -c 'echo $$ > orphan; exec sleep 1000' &)
     ";
 
+/// The command itself, which ends when asked, and says when it can be.
+const OBEYS: &str = "trap 'exit 3' TERM; echo > ready; while :; do wait; done";
+
 fn family(bench: &Bench) -> [u32; 3] {
     let family = ["obedient", "stubborn", "orphan"].map(|name| pid_in(&bench.await_file(name)));
     assert!(family.into_iter().all(is_alive));
@@ -51,9 +54,10 @@ fn what_the_command_started_does_not_outlive_a_lost_lock() {
 #[test]
 fn what_the_command_started_ends_with_it_when_it_is_told_to() {
     let bench = Bench::new();
-    let script = format!("{FAMILY} trap 'exit 3' TERM; while :; do wait; done");
+    let script = format!("{FAMILY} {OBEYS}");
     let mut terminal = on_terminal(&bench.run(&[], "x", &script));
     let family = family(&bench);
+    bench.await_file("ready");
     terminal.signal(Signal::TERM);
     bench.await_file("asked");
     assert_eq!(terminal.end().code(), Some(3));
@@ -89,7 +93,7 @@ fn the_dead_are_buried_while_the_command_runs() {
 #[test]
 fn who_is_not_of_the_family_is_left_alone() {
     let bench = Bench::new();
-    let run = bench.run(&[], "x", &format!("{FAMILY} trap 'exit 3' TERM; while :; do wait; done"));
+    let run = bench.run(&[], "x", &format!("{FAMILY} {OBEYS}"));
     let mut shell = Command::new("sh");
     let script = "trap '' HUP; sleep 1000 & echo $! > neighbour; exec \"$@\"";
     shell.args(["-c", script, "sh"]).arg(run.get_program()).args(run.get_args());
@@ -97,6 +101,7 @@ fn who_is_not_of_the_family_is_left_alone() {
     let mut terminal = on_terminal(&shell);
     let neighbour = pid_in(&bench.await_file("neighbour"));
     let family = family(&bench);
+    bench.await_file("ready");
     terminal.signal(Signal::TERM);
     assert_eq!(terminal.end().code(), Some(3));
     wait_until("their death", || !family.into_iter().any(is_alive));
