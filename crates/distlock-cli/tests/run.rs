@@ -231,7 +231,7 @@ fn what_is_in_the_background_outlives_a_reload_but_not_a_hang_up() {
 fn a_distlock_that_was_stopped_too_long_ends_the_command_when_it_wakes() {
     let bench = Bench::new();
     let script = format!("echo $$ > pid; {FOR_EVER}");
-    let mut run = bench.run(&["--watchdog", "400ms"], "x", &script).spawn().unwrap();
+    let mut run = bench.run(&["--watchdog", "6s"], "x", &script).spawn().unwrap();
     let command = pid_in(&bench.await_file("pid"));
     kill(&run, Signal::STOP);
     wait_until("the lease's end", || !bench.is_held("x"));
