@@ -106,6 +106,11 @@ async fn whoever_waits_in_line_keeps_its_place() {
     })
     .await;
     found_again(&guard).await;
+    eventually("all are subscribed at the new primary", || async {
+        let channels = replica.pubsub_channels().await;
+        channels.iter().filter(|name| name.starts_with("redisson")).count() == 4
+    })
+    .await;
     guard.unlock().await.expect("held");
     line.enters().await;
     cluster.assert_clean("").await;

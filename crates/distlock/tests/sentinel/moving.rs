@@ -103,6 +103,11 @@ async fn whoever_waits_in_line_keeps_its_place() {
     set.replicated().await;
     let (_, new) = Strike::Kill.hit(&set).await;
     served_by(&new, &locks).await;
+    eventually("all are subscribed at the new primary", || async {
+        let channels = new.pubsub_channels().await;
+        channels.iter().filter(|name| name.starts_with("redisson")).count() == 4
+    })
+    .await;
     guard.unlock().await.expect("held");
     line.enters().await;
     set.assert_clean("").await;
