@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use distlock::Locks;
 use distlock_testkit::suites::{eventually, in_line, waiting};
-use distlock_testkit::{Flavor, SentinelSet};
+use distlock_testkit::{Flavor, Proxy, Replicas, SentinelSet, Server, Stopwatch};
 
 use crate::LONG;
 use crate::strikes::{Strike, replaced, served_by, set_up};
@@ -63,6 +63,31 @@ async fn without_sentinels_an_empty_primary_is_not_chosen() {
     served_by(&new, &locks).await;
     guard.unlock().await.expect("held");
     set.assert_clean("").await;
+}
+
+/// However long it takes until the first says that it is the primary: another one has a moment to say so too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_primaries_far_away_the_first_to_answer_is_not_the_only_one() {
+    let (empty, set) = (Server::redis().await, Replicas::start(Flavor::Redis, 1).await);
+    let near = Proxy::start(empty.addr()).await;
+    let far = Proxy::start(set.primary.addr()).await;
+    // Each later than anybody is waited for from the beginning, and the one just after the other.
+    near.latency(Duration::from_millis(300));
+    far.latency(Duration::from_millis(320));
+    let url = format!("redis+replicated://{},{}", near.addr(), far.addr());
+    for _ in 0..10 {
+        let watch = Stopwatch::start();
+        let locks = Locks::connect(&url).await.expect("servers");
+        let guard = locks.mutex("k").lock().lease(LONG).await.expect("free");
+        let chosen = set.primary.exists("k").await;
+        guard.unlock().await.expect("held");
+        if chosen {
+            return;
+        }
+        // It was still on its way when the moment was over.
+        assert!(watch.stalled() > Duration::from_millis(50), "one that nobody follows is chosen");
+    }
+    panic!("one that nobody follows is chosen every time");
 }
 
 /// A primary that is back before anybody misses it has what it wrote down.

@@ -14,6 +14,7 @@ use super::several::{Several, config, host, listed};
 use super::source::Known;
 use super::survey::Answer;
 use super::turns::{PATIENCE, none};
+use crate::env::BoxFuture;
 use crate::error::{Error, ErrorKind, Result};
 use crate::redis::connect::{Dial, Endpoint};
 use crate::redis::node::Node;
@@ -54,15 +55,13 @@ impl Replicated {
             asked.spawn(async move { (target, role(&node).await) });
         }
         let (mut candidates, mut troubles) = (Vec::new(), Vec::new());
-        let mut patience = dial.env.sleep_until(dial.env.now().after(PATIENCE));
-        let mut waited = false;
-        while !waited || candidates.is_empty() {
+        // Runs from the first candidate on: however long connecting took, the others have that moment.
+        let mut patience: BoxFuture<'static, ()> = Box::pin(std::future::pending());
+        loop {
             let answer = tokio::select! {
+                biased; // what has been said counts, however late anybody listens
                 answer = asked.join_next() => answer,
-                () = &mut patience, if !waited => {
-                    waited = true;
-                    continue;
-                }
+                () = &mut patience => break,
             };
             match answer {
                 None => break,
@@ -70,6 +69,9 @@ impl Replicated {
                 Some(Ok((_, Err(trouble)))) => troubles.push(trouble),
                 Some(Ok((target, Ok(role)))) => match role {
                     Role::Primary { replicas, offset } => {
+                        if candidates.is_empty() {
+                            patience = dial.env.sleep_until(dial.env.now().after(PATIENCE));
+                        }
                         candidates.push(Candidate { target, replicas, offset });
                     }
                     Role::Replica { .. } => troubles.push(unfit(&target)),
