@@ -29,8 +29,11 @@ async fn a_sentinel_that_knows_less_is_not_believed() {
     let mut sentinels = set.sentinels().to_vec();
     sentinels.push(old.sentinels()[0].clone());
     let url = set.url_by(&sentinels, set.name());
+    // Whoever knows nothing yet believes the first to answer: it is silent until the change is known here.
+    old.sentinels()[0].stop();
     let locks = Locks::connect(&url).await.expect("a set");
     let guard = locks.mutex("k").lock().lease(LONG).await.expect("free");
+    old.sentinels()[0].cont();
     asked(&old.sentinels()[0]).await;
     for _ in 0..20 {
         served_by(&new, &locks).await;
