@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use distlock::{Event, Guard, Locks, Observer, State, Subject};
 use distlock_testkit::suites::{eventually, in_line};
-use distlock_testkit::{Cluster, Flavor, Server};
+use distlock_testkit::{Cluster, Flavor, Server, Stopwatch};
 use tokio::task::JoinSet;
 
 use crate::{SOON, WAYS, waiters_follow, waiting, with_replicas};
@@ -231,6 +231,7 @@ async fn a_crowd_before_a_frozen_shard_is_in_nobody_elses_way() {
     let (dead, alive) = apart(&cluster).await;
     let server = cluster.primary_of(&dead).await;
     server.stop();
+    let watch = Stopwatch::start();
     let mut crowd = JoinSet::new();
     for at in 0..4_000 {
         // With the tag it is in the slot of that name.
@@ -250,7 +251,9 @@ async fn a_crowd_before_a_frozen_shard_is_in_nobody_elses_way() {
         over += 1;
     }
     println!("let in after {:?}, when {over} of the crowd had given up", since.elapsed());
-    assert!(over < 4_000, "let in when all of the crowd had given up");
+    // The crowd has three seconds, and a machine that stands still takes them from everybody.
+    let stalled = watch.stalled() > Duration::from_secs(1);
+    assert!(over < 4_000 || stalled, "let in when all of the crowd had given up");
     crowd.abort_all();
     server.cont();
     cluster.assert_clean("").await;
