@@ -193,7 +193,11 @@ async fn watch(dog: Arc<Watchdog>) {
             dog.store.share(&a.lane.name) == dog.store.share(&b.lane.name)
         };
         for batch in due.chunk_by(alike).flat_map(|share| share.chunks(config::RENEWAL_BATCH)) {
-            dog.env.spawn_watchdog(Box::pin(renew_batch(dog.store.clone(), batch.to_vec())));
+            let work = Box::pin(renew_batch(dog.store.clone(), batch.to_vec()));
+            match dog.store.may_block() {
+                true => dog.env.spawn_apart(work),
+                false => dog.env.spawn_watchdog(work),
+            }
         }
         drop(due);
         if next == Moment::NEVER {

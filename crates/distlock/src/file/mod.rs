@@ -217,6 +217,10 @@ fn apply<T>(
 }
 
 impl Store for FileStore {
+    fn may_block(&self) -> bool {
+        true
+    }
+
     fn place(&self) -> String {
         format!("file:{}", self.hub.dir.path().display())
     }

@@ -125,6 +125,12 @@ pub trait Store: Debug + Send + Sync + 'static {
         false
     }
 
+    /// Whether a step may keep its thread, as a disk that does not answer does: renewals then have another one than the watchdog,
+    /// which must be able to say that a hold is lost.
+    fn may_block(&self) -> bool {
+        false
+    }
+
     /// Where it is, in words for people, without a password. Two at the same place are one and the same.
     fn place(&self) -> String {
         format!("a store of the program ({:p})", self)
