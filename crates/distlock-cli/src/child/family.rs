@@ -99,6 +99,20 @@ fn adopt() -> Option<i32> {
     None
 }
 
+/// Whether the terminal that we were started from, if any, listens to us, as far as the system tells.
+pub(super) fn in_foreground() -> bool {
+    let stat = fs::read("/proc/self/stat").unwrap_or_default();
+    listens(&String::from_utf8_lossy(&stat)).unwrap_or(false)
+}
+
+/// The same, read from `proc(5)`'s stat. A group that began in another namespace has no number, and is nobody's to be compared with.
+fn listens(stat: &str) -> Option<bool> {
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    let (ours, foreground): (i32, i32) =
+        (fields.get(2)?.parse().ok()?, fields.get(5)?.parse().ok()?);
+    Some(ours > 0 && ours == foreground)
+}
+
 /// Every process that can be seen. What starts or ends meanwhile may be missing.
 fn everybody() -> Vec<Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -140,6 +154,17 @@ mod tests {
         assert_eq!((seen.pid.as_raw_nonzero().get(), seen.parent, seen.session), (42, 7, 9));
         assert_eq!((seen.began, seen.dead), (12345, true));
         assert!(Process::parse("42", "42 (x) S 1").is_none());
+    }
+
+    #[test]
+    fn a_terminal_listens_to_its_foreground_group_alone() {
+        let stat = |group, foreground| format!("42 (x) S 1 {group} 9 34816 {foreground} 4194560 1");
+        assert_eq!(listens(&stat(7, 7)), Some(true));
+        // In the background, without a terminal, started from another namespace.
+        for (group, foreground) in [(7, 8), (7, -1), (0, 0)] {
+            assert_eq!(listens(&stat(group, foreground)), Some(false), "{group} {foreground}");
+        }
+        assert_eq!(listens("42 (x) S 1"), None);
     }
 
     #[test]

@@ -7,7 +7,6 @@ mod family;
 
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -58,8 +57,9 @@ impl Child {
         vars: &[(&str, Option<String>)],
     ) -> io::Result<Child> {
         // In a process group of its own it can be signalled together with what it starts. But a terminal lets only
-        // its foreground group read, so a command that may talk to the user stays in ours.
-        let leads = !io::stdin().is_terminal() && !in_foreground();
+        // its foreground group read, so a command that may talk to the user stays in ours. In `… | distlock run` standard
+        // input is something else, but one that asks for a password opens the terminal itself.
+        let leads = !io::stdin().is_terminal() && !family::in_foreground();
         let mut starter = tokio::process::Command::new(ourselves()?);
         starter.arg0("distlock").arg(CHILD).arg(std::process::id().to_string()).args(command);
         for (key, value) in vars {
@@ -226,14 +226,6 @@ impl Drop for Guardian {
     fn drop(&mut self) {
         let _ = self.0.wait(); // closes the pipe first
     }
-}
-
-/// Whether the terminal that we were started from, if any, listens to us: in `… | distlock run` standard input is something
-/// else, but a command that asks for a password opens the terminal itself, and would be stopped in another group for ever.
-fn in_foreground() -> bool {
-    let terminal = File::open("/dev/tty");
-    let group = terminal.ok().and_then(|terminal| rustix::termios::tcgetpgrp(terminal).ok());
-    group == Some(rustix::process::getpgrp())
 }
 
 /// Our own executable, even if it was replaced or removed since we started.

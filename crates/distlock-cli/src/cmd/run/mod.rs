@@ -15,7 +15,7 @@ use crate::lock::{Ask, Held, Lock};
 use crate::plan::{Run, Setup};
 use crate::print;
 use crate::signals::Signals;
-use over::{End, watch_over};
+use over::{End, Why, watch_over};
 use tell::Teller;
 
 pub(super) async fn run(plan: Run) -> Result<Exit, Failure> {
@@ -101,11 +101,11 @@ async fn under(
     let unlocked = held.unlock().await;
     match (ended, unlocked) {
         (Err(cause), _) => Err(Failure::System("run the command", cause)),
-        (Ok(End { stopped: true, .. }), _) => {
-            let why = match plan.lease {
-                _ if was_lost => "it was lost",
-                Some(_) => "its lease ended",
-                None => "it could not be renewed in time",
+        (Ok(End { stopped: Some(why), .. }), _) => {
+            let why = match (why, plan.lease) {
+                (Why::Lost, _) => "it was lost",
+                (Why::Ending, Some(_)) => "its lease ended",
+                (Why::Ending, None) => "it could not be renewed in time",
             };
             let how = if plan.on_lost == OnLost::Kill { "killed" } else { "stopped" };
             print::complain(&format!(

@@ -33,8 +33,17 @@ const AMBIGUOUS: [Signal; 5] = [Signal::INT, Signal::QUIT, Signal::HUP, Signal::
 /// How the command ended.
 pub(super) struct End {
     pub(super) status: ExitStatus,
-    /// Whether it was stopped for the sake of the lock.
-    pub(super) stopped: bool,
+    /// Why it was stopped for the sake of the lock, if it was.
+    pub(super) stopped: Option<Why>,
+}
+
+/// What came first: until all that was stopped is dead, the one may become the other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Why {
+    /// The lock was lost.
+    Lost,
+    /// It was about to end.
+    Ending,
 }
 
 /// What has been done to end the command.
@@ -66,10 +75,11 @@ pub(super) async fn watch_over(
     let mut lease = Lease::new(System.now(), held.remaining(), policy);
     let mut asked = Asked::default();
     let mut stage = Stage::Running;
-    let (mut signalled, mut stopped, mut warned) = (false, false, false);
+    let (mut signalled, mut stopped, mut warned) = (false, None, false);
     let mut ended: Option<(ExitStatus, Moment)> = None;
     let mut killed: Option<Moment> = None;
     let mut newborn = true;
+    let why = || if held.is_lost() { Why::Lost } else { Why::Ending };
 
     loop {
         let now = System.now();
@@ -98,10 +108,10 @@ pub(super) async fn watch_over(
                     warn();
                 }
             }
-            _ if stopped || !(held.is_lost() || lease.until_notice(now).is_zero()) => {}
+            _ if stopped.is_some() || !(held.is_lost() || lease.until_notice(now).is_zero()) => {}
             OnLost::Stop => {
                 lease.cut(now);
-                (signalled, stopped) = (true, true);
+                (signalled, stopped) = (true, Some(why()));
                 if stage != Stage::Killed {
                     stage = Stage::Stopping;
                     asked.passed_on(Signal::TERM, now);
@@ -109,7 +119,7 @@ pub(super) async fn watch_over(
                 }
             }
             OnLost::Kill => {
-                (signalled, stopped, stage) = (true, true, Stage::Killed);
+                (signalled, stopped, stage) = (true, Some(why()), Stage::Killed);
                 child.signal(Signal::KILL);
             }
         }
