@@ -3,6 +3,7 @@
 //! * [`server`]: a Redis or Valkey of its own for a test, started, frozen, killed, restarted; or a cluster of them, or a
 //!   primary with replicas and sentinels.
 //! * [`proxy`]: a TCP proxy that loses, delays and cuts at exactly the command a test names.
+//! * `namespace`: two network namespaces with a cable between them, where the kernel loses packets and sends them again.
 //! * [`process`]: workers in processes of their own, so that `kill -9` and `SIGSTOP` are real.
 //! * [`mod@redis_py`]: another client's lock, to share names with.
 //! * [`peer`]: Java's Redisson, to share every kind with.
@@ -19,6 +20,8 @@
 pub mod cancel;
 pub mod history;
 pub mod leak;
+#[cfg(target_os = "linux")]
+pub mod namespace;
 pub mod peer;
 pub mod process;
 pub mod proxy;

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use distlock_testkit::proxy::{Match, Proxy};
+use distlock_testkit::proxy::{Delivered, Match, Proxy};
 use distlock_testkit::server::{Flavor, Server};
 use distlock_testkit::suites::eventually;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -324,4 +324,105 @@ async fn what_is_not_the_protocol_passes_as_it_is() {
     assert_eq!(&bytes, b"\x16\x03\x01 hello");
     server.write_all(b"\x16 half a line").await.unwrap();
     raw.expect("\x16 half a line").await;
+}
+
+#[tokio::test]
+async fn a_late_request_runs_when_the_test_says_although_its_client_has_gone() {
+    let (server, proxy) = both().await;
+    let mut raw = Raw::connect(proxy.addr()).await;
+    raw.ask("INCR before", ":1\r\n").await;
+    let mut late = proxy.deliver_late(Match::command("incr").and("victim"), 1);
+    raw.send("INCR victim").await;
+    raw.send("INCR behind").await;
+    late.fired(1).await;
+    raw.silent().await;
+    drop(raw);
+    // Others, and the same command on another connection, pass.
+    let mut next = Raw::connect(proxy.addr()).await;
+    next.ask("INCR victim", ":1\r\n").await;
+    next.ask("GET behind", "$-1\r\n").await;
+    assert_eq!(server.client_count().await, 2, "the old connection is open at the server");
+
+    let delivered = late.deliver().await;
+    assert_eq!(delivered, Delivered::Ran(b":2\r\n".to_vec()));
+    assert_eq!((delivered.ran(), delivered.first_line()), (true, Some(":2".to_owned())));
+    let behind = || async { server.exists("behind").await };
+    eventually("what came behind it runs too", behind).await;
+    let gone = || async { server.client_count().await == 1 };
+    eventually("the connection of the client that has gone ends", gone).await;
+    next.ask("INCR victim", ":3\r\n").await;
+    assert_eq!(late.hits(), 1);
+}
+
+#[tokio::test]
+async fn a_client_that_is_still_there_gets_the_late_replies_and_goes_on() {
+    let (_server, proxy) = both().await;
+    let mut raw = Raw::connect(proxy.addr()).await;
+    let mut late = proxy.deliver_late("victim", 1);
+    raw.send("INCR other").await;
+    raw.send("INCR victim").await;
+    raw.send("INCR other").await;
+    raw.expect(":1\r\n").await;
+    late.fired(1).await;
+    raw.silent().await;
+    assert_eq!(late.deliver().await.first_line().as_deref(), Some(":1"));
+    raw.expect(":1\r\n:2\r\n").await;
+    raw.ask("PING", "+PONG\r\n").await;
+}
+
+#[tokio::test]
+async fn a_late_request_on_a_connection_that_the_server_has_ended_is_refused() {
+    let (server, proxy) = both().await;
+    for client_goes in [true, false] {
+        let mut raw = Raw::connect(proxy.addr()).await;
+        let mut late = proxy.deliver_late("victim", 1);
+        raw.send("INCR victim").await;
+        late.fired(1).await;
+        let stays = (!client_goes).then_some(raw);
+        let killed: i64 = server.ask(&["CLIENT", "KILL", "TYPE", "normal"]).await;
+        assert_eq!(killed, 1);
+        let delivered = late.deliver().await;
+        assert_eq!((&delivered, delivered.first_line()), (&Delivered::Refused, None));
+        assert!(!server.exists("victim").await);
+        drop(stays);
+    }
+    let mut raw = Raw::connect(proxy.addr()).await;
+    let mut late = proxy.deliver_late("victim", 1);
+    raw.send("INCR victim").await;
+    late.fired(1).await;
+    proxy.reset_all().await;
+    assert_eq!(late.deliver().await, Delivered::Refused);
+    assert!(!server.exists("victim").await);
+}
+
+#[tokio::test]
+async fn late_requests_are_delivered_one_by_one_and_in_order() {
+    let (server, proxy) = both().await;
+    let mut late = proxy.deliver_late(Match::command("APPEND"), 2);
+    for letter in ["a", "b"] {
+        let mut raw = Raw::connect(proxy.addr()).await;
+        raw.send(&format!("APPEND k {letter}")).await;
+        late.fired(if letter == "a" { 1 } else { 2 }).await;
+    }
+    Raw::connect(proxy.addr()).await.ask("APPEND k -", ":1\r\n").await;
+    assert_eq!(late.deliver().await.first_line().as_deref(), Some(":2"));
+    assert_eq!(server.ask::<String>(&["GET", "k"]).await, "-a");
+    assert_eq!(late.deliver().await.first_line().as_deref(), Some(":3"));
+    assert_eq!(server.ask::<String>(&["GET", "k"]).await, "-ab");
+}
+
+#[tokio::test]
+async fn what_is_held_back_is_lost_with_the_rule() {
+    let (server, proxy) = both().await;
+    let late = proxy.deliver_late("victim", 1);
+    let mut raw = Raw::connect(proxy.addr()).await;
+    raw.send("INCR victim").await;
+    late.fired(1).await;
+    drop(late);
+    raw.send("INCR victim").await;
+    raw.silent().await;
+    assert!(!server.exists("victim").await);
+    drop(raw);
+    let gone = || async { server.client_count().await == 0 };
+    eventually("the connection ends with its client", gone).await;
 }

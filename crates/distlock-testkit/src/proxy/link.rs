@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
+use super::late::Holding;
 use super::resp::{self, Kind};
 use super::rules::{Fault, Request, Strike};
 use super::shared::Shared;
@@ -27,6 +28,15 @@ enum End {
 struct Expected {
     answer: Answer,
     strike: Option<Strike>,
+    /// Where the reply to a command goes besides that was delivered late.
+    late: Option<oneshot::Sender<Vec<u8>>>,
+}
+
+/// What becomes of a request.
+enum Admission {
+    Passes,
+    Lost,
+    HeldBack(Request, Holding),
 }
 
 enum Answer {
@@ -43,6 +53,10 @@ struct State {
     requests_lost: bool,
     /// Nothing reaches the client any more: it would be taken for the reply that was lost.
     replies_lost: bool,
+    /// Something is or was held back here: the connection outlives its client until the server has answered everything.
+    delayed: bool,
+    /// The client of a delayed connection has gone, and everything that it sent was delivered.
+    finishing: bool,
     /// Not the Redis protocol (TLS, for one): bytes pass as they are.
     opaque: bool,
 }
@@ -96,7 +110,8 @@ impl Link {
 
     async fn pump_requests(&self, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>) -> End {
         let mut buffer = Vec::new();
-        loop {
+        let mut open = true;
+        while open {
             self.shared.requests_flow().await;
             match from.read_buf(&mut buffer).await {
                 Ok(0) | Err(_) => return End::Closed,
@@ -104,44 +119,61 @@ impl Link {
             }
             self.shared.requests_flow().await;
             while let Some(frame) = self.next_frame(&mut buffer) {
-                if self.admit(&frame) && to.write_all(&frame).await.is_err() {
+                match self.admit(&frame) {
+                    Admission::Lost => continue,
+                    Admission::Passes => {}
+                    Admission::HeldBack(request, Holding { go, answer }) => {
+                        let delivered = gather(go, &mut from, &mut buffer, &mut open).await;
+                        let mut state = self.state();
+                        if !delivered {
+                            state.requests_lost = true;
+                            continue;
+                        }
+                        state.expect(&request, None, Some(answer));
+                    }
+                }
+                if to.write_all(&frame).await.is_err() {
                     return End::Closed;
                 }
             }
         }
+        if self.state().finish() {
+            return End::Closed;
+        }
+        // The last reply ends it.
+        std::future::pending().await
     }
 
-    /// Whether a request goes on to the server.
-    fn admit(&self, frame: &[u8]) -> bool {
+    /// What becomes of a request.
+    fn admit(&self, frame: &[u8]) -> Admission {
         let mut state = self.state();
         if state.opaque {
-            return true;
+            return Admission::Passes;
         }
         let Ok(args) = resp::arguments(frame) else {
             state.opaque = true;
-            return true;
+            return Admission::Passes;
         };
         let request = Request::new(args);
-        let name = request.name();
-        self.shared.count(self.id, &name);
+        self.shared.count(self.id, &request.name());
         let strike = self.shared.decide(&request, state.requests_lost || state.replies_lost);
         if state.requests_lost {
-            return false;
+            return Admission::Lost;
         }
-        if let Some(strike) = strike.as_ref().filter(|strike| strike.fault == Fault::DropRequest) {
-            state.requests_lost = true;
-            strike.report();
-            return false;
+        match strike.as_ref().map(|strike| (strike.fault, strike)) {
+            Some((Fault::DropRequest, strike)) => {
+                state.requests_lost = true;
+                strike.report();
+                return Admission::Lost;
+            }
+            Some((Fault::DeliverLate, strike)) => {
+                state.delayed = true;
+                return Admission::HeldBack(request, strike.hold_back());
+            }
+            _ => {}
         }
-        let answer = if name.ends_with("SUBSCRIBE") {
-            state.subscribed = true;
-            let channels = request.args().len() - 1;
-            Answer::Confirmations(name.to_ascii_lowercase(), channels.max(1))
-        } else {
-            Answer::Reply
-        };
-        state.expected.push_back(Expected { answer, strike });
-        true
+        state.expect(&request, strike, None);
+        Admission::Passes
     }
 
     async fn pump_replies(&self, from: ReadHalf<'_>, to: WriteHalf<'_>) -> End {
@@ -178,6 +210,9 @@ impl Link {
                     None if outgoing.send((due, frame)).is_err() => return End::Closed,
                     None => {}
                 }
+                if self.state().is_finished() {
+                    return End::Closed;
+                }
             }
         }
     }
@@ -192,7 +227,7 @@ impl Link {
             return Some(Fault::SwallowReply);
         }
         let kind = resp::classify(frame, state.subscribed);
-        let strike = state.answered(&kind)?;
+        let strike = state.answered(&kind, frame)?;
         strike.report();
         state.replies_lost = true;
         Some(strike.fault)
@@ -207,7 +242,9 @@ impl Link {
             tokio::time::sleep_until(due).await;
             self.shared.replies_flow().await;
             let allowed = self.shared.spend(frame.len());
-            if to.write_all(&frame[..allowed]).await.is_err() || allowed < frame.len() {
+            let written = to.write_all(&frame[..allowed]).await;
+            // The client of a delayed connection may have gone: its replies go nowhere.
+            if allowed < frame.len() || written.is_err() && !self.state().delayed {
                 return;
             }
         }
@@ -237,8 +274,36 @@ impl Link {
 }
 
 impl State {
+    /// Notes that the server is given this command.
+    fn expect(
+        &mut self,
+        request: &Request,
+        strike: Option<Strike>,
+        late: Option<oneshot::Sender<Vec<u8>>>,
+    ) {
+        let name = request.name();
+        let answer = if name.ends_with("SUBSCRIBE") {
+            self.subscribed = true;
+            let channels = request.args().len() - 1;
+            Answer::Confirmations(name.to_ascii_lowercase(), channels.max(1))
+        } else {
+            Answer::Reply
+        };
+        self.expected.push_back(Expected { answer, strike, late });
+    }
+
+    /// Nothing more comes from the client. Whether nothing more comes from the server either.
+    fn finish(&mut self) -> bool {
+        self.finishing = true;
+        self.is_finished()
+    }
+
+    fn is_finished(&self) -> bool {
+        self.finishing && self.expected.is_empty()
+    }
+
     /// Takes a frame off what is expected; gives the fault meant for the command it answers.
-    fn answered(&mut self, kind: &Kind) -> Option<Strike> {
+    fn answered(&mut self, kind: &Kind, frame: &[u8]) -> Option<Strike> {
         let front = self.expected.front_mut()?;
         match (kind, &mut front.answer) {
             (Kind::Push, _) => None,
@@ -251,14 +316,44 @@ impl State {
                 if *left > 0 {
                     return front.strike.clone();
                 }
-                self.expected.pop_front()?.strike
+                self.expected.pop_front()?.report(frame)
             }
             (Kind::Confirmation(_), Answer::Reply) => None,
             (Kind::Reply, Answer::Confirmations(..)) => {
                 self.expected.pop_front();
-                self.answered(kind)
+                self.answered(kind, frame)
             }
-            (Kind::Reply | Kind::Error, _) => self.expected.pop_front()?.strike,
+            (Kind::Reply | Kind::Error, _) => self.expected.pop_front()?.report(frame),
+        }
+    }
+}
+
+impl Expected {
+    /// Tells the test of the reply to a command that was delivered late; gives the fault meant for it.
+    fn report(self, frame: &[u8]) -> Option<Strike> {
+        if let Some(late) = self.late {
+            // The test may have given up waiting.
+            let _ = late.send(frame.to_vec());
+        }
+        self.strike
+    }
+}
+
+/// Gathers what the client sends until the test has it delivered; `open` turns false when the client closes the connection. Returns
+/// false if it is never to be delivered.
+async fn gather(
+    mut go: oneshot::Receiver<()>,
+    from: &mut ReadHalf<'_>,
+    buffer: &mut Vec<u8>,
+    open: &mut bool,
+) -> bool {
+    loop {
+        tokio::select! {
+            biased;
+            go = &mut go => return go.is_ok(),
+            read = from.read_buf(buffer), if *open => {
+                *open = matches!(read, Ok(bytes) if bytes > 0);
+            }
         }
     }
 }

@@ -11,6 +11,7 @@
 //! Not understood: `MONITOR`, `CLIENT REPLY`, and inline commands. A connection with TLS passes as
 //! it is; faults by command do not strike it, all others do.
 
+mod late;
 mod link;
 mod resp;
 mod rules;
@@ -30,6 +31,7 @@ use self::rules::Fault;
 use self::shared::Shared;
 use crate::port;
 
+pub use self::late::{Delivered, Late};
 pub use self::rules::{Match, Request, Rule};
 
 /// Commands by name, for each connection in the order they came.
@@ -117,6 +119,14 @@ impl Proxy {
     /// strikes stays open and carries nothing more to the server.
     pub fn drop_requests_to(&self, matcher: impl Into<Match>, times: u64) -> Rule {
         self.shared.settings().rules.add(matcher.into(), Fault::DropRequest, times)
+    }
+
+    /// Holds the next `times` commands that match back, each with everything behind it on its connection, until the test has them
+    /// [delivered](Late::deliver) on that same connection: a packet that the network delivers after its sender gave up. The
+    /// connection to the server stays open although the client closes its own, and other connections are not affected. A client
+    /// that is still there gets the replies.
+    pub fn deliver_late(&self, matcher: impl Into<Match>, times: u64) -> Late {
+        self.shared.settings().rules.add_late(matcher.into(), times)
     }
 
     /// Counts commands that match as they pass, and harms nothing.

@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
+
+use super::late::{HeldBack, Holding, Late, hold_back};
 
 /// How long [`Rule::fired`] waits.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -135,6 +137,7 @@ impl Rule {
 pub(super) enum Fault {
     Watch,
     DropRequest,
+    DeliverLate,
     SwallowReply,
     ResetInsteadOfReply,
 }
@@ -144,9 +147,20 @@ pub(super) enum Fault {
 pub(super) struct Strike {
     pub(super) fault: Fault,
     hits: watch::Sender<u64>,
+    /// Where the test gets what is held back, if the fault is [`Fault::DeliverLate`].
+    held: Option<mpsc::UnboundedSender<HeldBack>>,
 }
 
 impl Strike {
+    /// Gives the test a request to deliver later.
+    pub(super) fn hold_back(&self) -> Holding {
+        let (held, holding) = hold_back();
+        // Without the test's end nothing is ever delivered, and `holding` says so.
+        let _ = self.held.as_ref().map(|to| to.send(held));
+        self.report();
+        holding
+    }
+
     pub(super) fn report(&self) {
         self.hits.send_modify(|hits| *hits += 1);
     }
@@ -167,8 +181,23 @@ struct Active {
 
 impl Rules {
     pub(super) fn add(&mut self, matcher: Match, fault: Fault, times: u64) -> Rule {
+        self.add_strike(matcher, fault, times, None)
+    }
+
+    pub(super) fn add_late(&mut self, matcher: Match, times: u64) -> Late {
+        let (sender, held) = mpsc::unbounded_channel();
+        Late::new(self.add_strike(matcher, Fault::DeliverLate, times, Some(sender)), held)
+    }
+
+    fn add_strike(
+        &mut self,
+        matcher: Match,
+        fault: Fault,
+        times: u64,
+        held: Option<mpsc::UnboundedSender<HeldBack>>,
+    ) -> Rule {
         let (hits, receiver) = watch::channel(0);
-        self.active.push(Active { matcher, left: times, strike: Strike { fault, hits } });
+        self.active.push(Active { matcher, left: times, strike: Strike { fault, hits, held } });
         Rule { hits: receiver }
     }
 

@@ -71,7 +71,15 @@ fn start(plan: &Plan, port: u16) -> Start {
     let _ = fs::remove_file(plan.socket());
     let log = fs::File::create(plan.log_file()).expect("the server's own directory is writable");
     let errors = log.try_clone().expect("an open file can be shared");
-    let mut command = spawn::command(&plan.program);
+    let mut command = match &plan.namespace {
+        None => spawn::command(&plan.program),
+        // It becomes the program, and so has its process id.
+        Some(name) => {
+            let mut command = spawn::command("ip");
+            command.args(["netns", "exec", name]).arg(&plan.program);
+            command
+        }
+    };
     command.args(plan.command_line(port)).current_dir(plan.dir.path());
     command.envs(plan.env.iter().cloned());
     command.stdin(Stdio::null()).stdout(log).stderr(errors);

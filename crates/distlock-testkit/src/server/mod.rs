@@ -46,6 +46,7 @@ pub struct Server {
 struct Plan {
     flavor: Flavor,
     program: PathBuf,
+    namespace: Option<String>,
     args: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
     password: Option<String>,
@@ -60,6 +61,8 @@ struct Plan {
 #[derive(Debug)]
 pub struct Builder {
     flavor: Flavor,
+    /// The network namespace that it runs in.
+    namespace: Option<String>,
     args: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
     password: Option<String>,
@@ -90,8 +93,9 @@ impl Server {
     /// A server with options.
     pub fn builder(flavor: Flavor) -> Builder {
         let (args, env, password) = (Vec::new(), Vec::new(), None);
-        let (tls, certificates, sentinel) = (None, None, None);
-        Builder { flavor, args, env, password, tls, certificates, keep_data: false, sentinel }
+        let (namespace, tls, certificates, sentinel) = (None, None, None, None);
+        let keep_data = false;
+        Builder { flavor, namespace, args, env, password, tls, certificates, keep_data, sentinel }
     }
 
     /// Which program it is.
@@ -223,6 +227,14 @@ impl Builder {
         self
     }
 
+    /// Runs it in this network namespace, where [`addr`](Server::addr) is not its address.
+    #[cfg(target_os = "linux")]
+    #[must_use]
+    pub(crate) fn in_namespace(mut self, name: &str) -> Self {
+        self.namespace = Some(name.to_owned());
+        self
+    }
+
     /// A variable of the program's environment.
     #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
@@ -284,6 +296,7 @@ impl Builder {
         Plan {
             flavor: self.flavor,
             program: self.flavor.require(),
+            namespace: self.namespace,
             args: self.args,
             env: self.env,
             password: self.password,
