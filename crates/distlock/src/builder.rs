@@ -311,7 +311,9 @@ impl Builder {
                     durability: self.durability,
                     holder_info: self.service.is_some(),
                 };
-                let (store, place) = RedisStore::open(url, surroundings, self.lazy).await?;
+                // In a box: connecting is deep, and programs' own futures stay small.
+                let opened = Box::pin(RedisStore::open(url, surroundings, self.lazy));
+                let (store, place) = opened.await?;
                 Ok((store, place))
             }
             _ => Err(limits::no_store()),

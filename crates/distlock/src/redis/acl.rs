@@ -25,6 +25,9 @@ const SENTINELS: &[&str] = &[
     "sentinel|replicas",
     "sentinel|sentinels",
 ];
+/// What it takes to end a connection at the server whose command got no reply. Locks work without it, but such a command may then
+/// run late, after newer ones.
+pub(crate) const KILLING: &[&str] = &["client|info", "client|kill"];
 const DOCTOR: &[&str] = &["config|get", "info", "time"];
 
 /// How releases are called out: `pubsub=` in the URL of a cluster.
@@ -60,6 +63,9 @@ impl Channels {
 
 /// What a user of the server needs for locks, and nothing more: the rules for `ACL SETUSER`.
 ///
+/// Of the rules, `+client|info` and `+client|kill` are optional: with them, a connection whose command got no reply is ended at the
+/// server before anything else is sent, so that the command cannot run late. They let the user end connections of others, too.
+///
 /// Accepted by Redis 6.2 and later and by Valkey. A guard that runs commands of your own
 /// ([`Guard::send`](crate::Guard::send)) needs those commands and their keys besides.
 ///
@@ -70,7 +76,7 @@ impl Channels {
 /// let acl = Acl::new("app:").kinds(&[Kind::Mutex]);
 /// assert!(acl.rules().contains(&"+hset".to_owned()));
 /// assert!(acl.rules().contains(&"&redisson_lock__channel:{app:*".to_owned()));
-/// assert!(acl.set_user("shop").starts_with("ACL SETUSER shop reset on >PASSWORD resetchannels -@all +del "));
+/// assert!(acl.set_user("shop").starts_with("ACL SETUSER shop reset on >PASSWORD resetchannels -@all +client|info "));
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "rules do nothing until a server has them"]
@@ -167,6 +173,10 @@ impl Acl {
             commands.extend(needs.commands(self.channels));
             keys.extend(needs.key_patterns(&self.prefix));
             channels.extend(needs.channel_patterns(&self.prefix));
+        }
+        // Who is only asked, as sentinels are, does nothing that could come too late.
+        if !self.kinds.is_empty() {
+            commands.extend(KILLING);
         }
         if self.holder_info {
             commands.extend(holders_take(self.channels));

@@ -59,6 +59,8 @@ pub(crate) struct Call {
     command: Cmd,
     /// What it takes counts only when replicas have acknowledged it.
     acknowledged: bool,
+    /// It takes a hold, see [`Line::taking`].
+    takes: bool,
 }
 
 impl Call {
@@ -68,12 +70,19 @@ impl Call {
         // Sized once: a call costs two allocations here, however many arguments it has.
         let mut command = Cmd::with_capacity(3 + keys + args, 7 + sha.len() + 4 + bytes);
         command.arg("EVALSHA").arg(sha).arg(keys);
-        Call { script, command, acknowledged: false }
+        Call { script, command, acknowledged: false, takes: false }
     }
 
     /// The same call with one more key or argument.
     pub(crate) fn arg(mut self, value: impl ToRedisArgs) -> Call {
         self.command.arg(value);
+        self
+    }
+
+    /// The same call, which takes a hold. If its caller leaves before the reply is there, it must not run any more once the
+    /// server is told to forget that hold.
+    pub(crate) fn takes(mut self) -> Call {
+        self.takes = true;
         self
     }
 
@@ -117,13 +126,13 @@ impl Call {
         let mut command = Cmd::with_capacity(many, 7 + sha.len() + 4 + bytes);
         command.arg("EVALSHA").arg(sha).arg(count + more_keys.len());
         command.arg(keys).arg(more_keys).arg(args).arg(more_args);
-        Call { script, command, acknowledged: self.acknowledged }
+        Call { script, command, acknowledged: self.acknowledged, takes: self.takes }
     }
 
     /// Runs it, at most once. Not knowing a script is found out before anything runs, so sending it again with its
     /// script is no second run.
     pub(crate) async fn run(&self, links: &Links) -> Result<Value> {
-        let mut line = links.line().await?;
+        let mut line = links.line().await?.taking(self.takes);
         let reply = line.send(&self.command).await?;
         if is_unknown_script(&reply) {
             return self.checked(self.load_and_run(&mut line, false).await?);
@@ -138,7 +147,7 @@ impl Call {
 
     /// Asks one server of a cluster, which may refuse. With `asking` even for a slot that it is only about to get.
     pub(crate) async fn ask(&self, links: &Links, asking: bool) -> Result<Value> {
-        let mut line = links.line().await?;
+        let mut line = links.line().await?.taking(self.takes);
         let reply = match asking {
             false => line.send(&self.command).await?,
             true => {

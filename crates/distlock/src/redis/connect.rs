@@ -11,6 +11,7 @@ use redis::aio::MultiplexedConnection;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
+use super::kill_list::KillLists;
 use super::refusal;
 use super::target::Target;
 use crate::durability::Durability;
@@ -152,12 +153,19 @@ pub(crate) struct Dial {
     pub(crate) reply_timeout: Duration,
     pub(crate) durability: Durability,
     pub(crate) holder_info: bool,
+    /// Shared by all servers of a store. None where nothing is changed: at sentinels.
+    pub(crate) kill_lists: Option<Arc<KillLists>>,
 }
 
 impl Dial {
     /// The same for another server.
     pub(crate) fn to(&self, target: Target) -> Dial {
         Dial { target, ..self.clone() }
+    }
+
+    /// The same for servers that are only asked, where it does no harm if a question arrives late.
+    pub(crate) fn to_ask(&self) -> Dial {
+        Dial { kill_lists: None, ..self.clone() }
     }
 
     /// Opens a connection on the calling runtime, and hands messages that nobody asked for to `push`. Replies take no longer than

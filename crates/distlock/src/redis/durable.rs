@@ -18,7 +18,7 @@ mod tests;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -62,6 +62,53 @@ struct Job {
     call: Call,
     asking: bool,
     answer: oneshot::Sender<Result<Value>>,
+    passage: Arc<Passage>,
+}
+
+/// How far a job has come, for the desk and for the caller, who may be on different threads.
+#[derive(Default)]
+struct Passage(Mutex<Stage>);
+
+#[derive(Default)]
+enum Stage {
+    #[default]
+    Waiting,
+    /// It was written to this connection, or is about to be.
+    Sent(Line),
+    /// It has been answered, or its caller has left.
+    Over,
+}
+
+impl Passage {
+    /// False if the caller has left: it must not be sent any more.
+    fn board(&self, line: &Line) -> bool {
+        let mut stage = self.stage();
+        let waits = !matches!(*stage, Stage::Over);
+        if waits {
+            *stage = Stage::Sent(line.clone());
+        }
+        waits
+    }
+
+    fn end(&self) -> Stage {
+        std::mem::replace(&mut *self.stage(), Stage::Over)
+    }
+
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The caller of a job. If it leaves while the job is under way, what the job takes must not be taken any more once the server is
+/// told to forget it: the connection is given up.
+struct Caller(Arc<Passage>);
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        if let Stage::Sent(line) = self.0.end() {
+            line.give_up();
+        }
+    }
 }
 
 impl Durable {
@@ -90,7 +137,8 @@ impl Durable {
     /// too few have it in time the error is `NotDurable`, and what was taken stands.
     pub(crate) async fn ask(&self, call: &Call, asking: bool) -> Result<Value> {
         let (answer, answered) = oneshot::channel();
-        let job = Job { call: call.clone(), asking, answer };
+        let caller = Caller(Arc::default());
+        let job = Job { call: call.clone(), asking, answer, passage: caller.0.clone() };
         if self.desk()?.send(job).is_err() {
             return Err(Error::new(ErrorKind::Unavailable, "the runtime is shutting down"));
         }
@@ -139,12 +187,12 @@ async fn serve(server: Arc<Server>, mut jobs: UnboundedReceiver<Job>) {
 impl Server {
     /// Runs a group and answers everybody in it; whoever is left in it shares the error.
     async fn decide(&self, group: &mut Vec<Job>, prompt: &mut bool) -> Result<()> {
-        let mut line = self.links.line().await?;
+        let mut line = self.links.line().await?.taking(true);
         if !self.known.load(Ordering::Relaxed) {
             self.probe(&mut line).await?;
         }
         // Somebody may have left while the connection was made.
-        group.retain(Job::is_awaited);
+        group.retain(|job| job.is_awaited() && job.passage.board(&line));
         if group.is_empty() {
             return Ok(());
         }
@@ -284,6 +332,7 @@ impl Job {
     }
 
     fn tell(self, answer: Result<Value>) {
+        self.passage.end();
         // Nobody there: what was taken is given back by whoever left.
         drop(self.answer.send(answer));
     }

@@ -21,6 +21,8 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
 use super::connect::Dial;
+use super::kill_list::KillList;
+use crate::env::BoxFuture;
 use crate::error::{Error, ErrorKind, Result};
 
 /// All connections for commands to one server. Dropping it closes those that nobody uses.
@@ -28,6 +30,8 @@ pub(crate) struct Links(Arc<Shared>);
 
 struct Shared {
     dial: Arc<Dial>,
+    /// Connections that the server must end before anything is sent there; none at sentinels, which are only asked.
+    kill_list: Option<Arc<KillList>>,
     slots: RwLock<Vec<Slot>>,
     closed: AtomicBool,
 }
@@ -45,12 +49,15 @@ struct Gate {
     begun: AtomicU64,
     /// The last attempt that failed, by number.
     failed: Mutex<Option<(u64, Error)>>,
+    /// Lets one caller at a time have connections ended at the server.
+    killing: Mutex<()>,
 }
 
 impl Links {
     pub(crate) fn new(dial: Arc<Dial>) -> Links {
         let (slots, closed) = (RwLock::default(), AtomicBool::new(false));
-        Links(Arc::new(Shared { dial, slots, closed }))
+        let kill_list = dial.kill_lists.as_ref().map(|lists| lists.of(&dial.target.endpoint));
+        Links(Arc::new(Shared { dial, kill_list, slots, closed }))
     }
 
     pub(crate) fn target(&self) -> &super::target::Target {
@@ -72,13 +79,20 @@ impl Links {
         slots.iter().filter_map(|slot| slot.line.as_ref()).for_each(Line::stop);
     }
 
-    /// The calling runtime's connection; makes one if there is none, within the reply time-out.
+    /// The calling runtime's connection; makes one if there is none, within the reply time-out. Connections to this server
+    /// that were given up, by whatever runtime, are ended there by now.
     pub(crate) async fn line(&self) -> Result<Line> {
         let runtime = current()?;
         self.0.open()?;
-        match self.0.live(runtime) {
-            Some(line) => Ok(line),
-            None => self.connect(runtime, self.0.dial.reply_timeout).await,
+        let line = match self.0.live(runtime) {
+            Some(line) => line,
+            None => self.connect(runtime, self.0.dial.reply_timeout).await?,
+        };
+        match &self.0.kill_list {
+            Some(list) if list.is_pending() => {
+                Box::pin(self.end_given_up(runtime, list, line)).await
+            }
+            _ => Ok(line),
         }
     }
 
@@ -87,11 +101,39 @@ impl Links {
         self.connect(current()?, limit).await.map(drop)
     }
 
-    /// In a task of its own: a caller that is not polled for a while must not keep others from connecting.
     async fn connect(&self, runtime: Id, limit: Duration) -> Result<Line> {
         let (shared, gate) = (self.0.clone(), self.0.gate(runtime));
         let before = gate.begun.load(Ordering::Relaxed);
         let work = async move { shared.connect(runtime, &gate, before, limit).await };
+        self.apart(Box::pin(work), limit).await.unwrap_or_else(|| Err(self.0.dial.too_slow(limit)))
+    }
+
+    /// Has the server end what was given up. Once for all callers of this runtime: each finds the list empty after the first.
+    /// Those of other runtimes do not wait for this one, which may stand still; ending twice does no harm.
+    #[cold]
+    async fn end_given_up(&self, runtime: Id, list: &Arc<KillList>, line: Line) -> Result<Line> {
+        let (list, gate, limit) = (list.clone(), self.0.gate(runtime), self.0.dial.reply_timeout);
+        let work = async move {
+            let _one = gate.killing.lock().await;
+            let mut line = line;
+            list.clear(&mut line).await.map(|()| line)
+        };
+        let ended = self.apart(Box::pin(work), limit).await;
+        let ended = ended.unwrap_or_else(|| {
+            let text =
+                format!("a connection that was given up could not be ended within {limit:?}");
+            Err(Error::new(ErrorKind::Unavailable, text))
+        });
+        ended.map_err(|error| error.at(&self.place()))
+    }
+
+    /// In a task of its own: a caller that is not polled for a while must not keep others from connecting. `None` if it takes
+    /// longer than that.
+    async fn apart(
+        &self,
+        work: BoxFuture<'static, Result<Line>>,
+        limit: Duration,
+    ) -> Option<Result<Line>> {
         let mut task = AbortOnDrop(tokio::spawn(work));
         // That runtime may stand still, and this caller be polled elsewhere. In two parts, so that after the process stood
         // still the task comes first.
@@ -102,11 +144,11 @@ impl Links {
         };
         tokio::select! {
             biased;
-            opened = &mut task.0 => opened.unwrap_or_else(|why| match why.try_into_panic() {
+            done = &mut task.0 => Some(done.unwrap_or_else(|why| match why.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
                 Err(_) => Err(Error::new(ErrorKind::Unavailable, "the runtime is shutting down")),
-            }),
-            () = late => Err(self.0.dial.too_slow(limit)),
+            })),
+            () = late => None,
         }
     }
 }
@@ -176,9 +218,15 @@ impl Shared {
             return Err(error.clone());
         }
         let attempt = gate.begun.fetch_add(1, Ordering::Relaxed) + 1;
-        match self.dial.open(None::<Deaf>, None).await {
-            Ok((connection, work)) => {
-                let line = Line::new(connection, work, self.dial.reply_timeout);
+        let opened = async {
+            let (connection, work) = self.dial.open(None::<Deaf>, None).await?;
+            let (limit, kill_list) = (self.dial.reply_timeout, self.kill_list.clone());
+            let mut line = Line::new(connection, work, limit, kill_list);
+            let identified = line.identify().await.map(|()| line);
+            identified.map_err(|error| error.at(&self.dial.target.to_string()))
+        };
+        match opened.await {
+            Ok(line) => {
                 if self.install(runtime, line.clone()) {
                     self.dial.reconnected();
                 }

@@ -14,6 +14,7 @@ mod fair;
 mod fenced;
 mod holders;
 mod in_time;
+mod kill_list;
 mod latch;
 mod leased;
 mod link;
@@ -47,13 +48,15 @@ use ::redis::Value;
 
 use self::call::Call;
 use self::connect::Dial;
+use self::kill_list::KillLists;
 use self::node::Node;
+use self::permits::InDoubt;
 use self::topology::Topology;
 use crate::config;
 use crate::doctor::{Examine, Finding};
 use crate::durability::Durability;
 use crate::env::{BoxFuture, Env};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::observe::Observer;
 use crate::store::{
     Admin, Attempt, Claim, Command, Listener, Released, Reply, Snapshot, Store, Together, What,
@@ -63,6 +66,8 @@ use crate::store::{
 pub(crate) struct RedisStore {
     topology: Topology,
     durability: Durability,
+    kill_lists: Option<Arc<KillLists>>,
+    in_doubt: InDoubt,
     extras: Extras,
 }
 
@@ -94,7 +99,17 @@ impl Surroundings {
     fn dial(self, target: Target) -> Dial {
         let Surroundings { env, connector, observer, reply_timeout, durability, holder_info } =
             self;
-        Dial { target, connector, env, observer, reply_timeout, durability, holder_info }
+        let kill_lists = Some(KillLists::new(env.clone()));
+        Dial {
+            target,
+            connector,
+            env,
+            observer,
+            reply_timeout,
+            durability,
+            holder_info,
+            kill_lists,
+        }
     }
 
     fn extras(&self) -> Extras {
@@ -130,15 +145,21 @@ impl RedisStore {
         surroundings: Surroundings,
         lazy: bool,
     ) -> Result<(Arc<RedisStore>, String)> {
-        if let Some(source) = topology::Source::parse(url) {
-            let source = source?;
-            let place = source.to_string();
-            let store = RedisStore::connect_fleet(source, surroundings, lazy).await?;
-            return Ok((store, place));
-        }
-        let target = Target::parse(url)?;
-        let place = target.to_string();
-        Ok((RedisStore::connect(target, surroundings, lazy).await?, place))
+        // In a box: a caller's own future must not become as deep as all that connecting takes.
+        type Connecting = BoxFuture<'static, Result<Arc<RedisStore>>>;
+        let (connecting, place): (Connecting, String) = match topology::Source::parse(url) {
+            Some(source) => {
+                let source = source?;
+                let place = source.to_string();
+                (Box::pin(RedisStore::connect_fleet(source, surroundings, lazy)), place)
+            }
+            None => {
+                let target = Target::parse(url)?;
+                let place = target.to_string();
+                (Box::pin(RedisStore::connect(target, surroundings, lazy)), place)
+            }
+        };
+        Ok((connecting.await?, place))
     }
 
     pub(crate) async fn connect(
@@ -147,11 +168,14 @@ impl RedisStore {
         lazy: bool,
     ) -> Result<Arc<RedisStore>> {
         let (durability, extras) = (surroundings.durability, surroundings.extras());
-        let node = Node::single(surroundings.dial(target));
+        let dial = surroundings.dial(target);
+        let kill_lists = dial.kill_lists.clone();
+        let node = Node::single(dial);
         if !lazy {
             node.links.warm_up(config::COMMAND_TIMEOUT).await?;
         }
-        RedisStore::over(Topology::Single(Box::new(node)), durability, extras, lazy).await
+        let (topology, in_doubt) = (Topology::Single(Box::new(node)), InDoubt::default());
+        RedisStore { topology, durability, kill_lists, in_doubt, extras }.ready(lazy).await
     }
 
     async fn connect_fleet(
@@ -161,26 +185,48 @@ impl RedisStore {
     ) -> Result<Arc<RedisStore>> {
         let (durability, extras) = (surroundings.durability, surroundings.extras());
         let dial = surroundings.dial(source.any());
+        let kill_lists = dial.kill_lists.clone();
         let fleet = topology::Fleet::new(source, dial);
         if !lazy {
             fleet.ready().await?;
         }
-        RedisStore::over(Topology::Fleet(fleet), durability, extras, lazy).await
+        let (topology, in_doubt) = (Topology::Fleet(fleet), InDoubt::default());
+        RedisStore { topology, durability, kill_lists, in_doubt, extras }.ready(lazy).await
     }
 
-    async fn over(
-        topology: Topology,
-        durability: Durability,
-        extras: Extras,
-        lazy: bool,
-    ) -> Result<Arc<RedisStore>> {
-        if !lazy && durability != Durability::Primary {
-            topology.probe_acks().await?;
+    async fn ready(self, lazy: bool) -> Result<Arc<RedisStore>> {
+        if !lazy && self.durability != Durability::Primary {
+            self.topology.probe_acks().await?;
         }
-        Ok(Arc::new(RedisStore { topology, durability, extras }))
+        Ok(Arc::new(self))
     }
 
-    /// A step that takes a hold: where acquisitions must be acknowledged, this one must.
+    /// Whether a server refused to end connections that were given up, when it was last asked: then a command that got no reply
+    /// may still run after newer ones.
+    pub(crate) fn is_kill_refused(&self) -> bool {
+        self.kill_lists.as_ref().is_some_and(|lists| lists.is_refused())
+    }
+
+    /// Permits of a plain semaphore have no lease that would end what an acquisition takes that arrives after this. Where its
+    /// connection cannot be ended, the server is told to refuse it. Whether it can is known when this was sent.
+    async fn give_up_permits(&self, claim: &Claim) -> Result<Released> {
+        let mut released = Ok(Released::NotHeld);
+        if !self.is_kill_refused() {
+            let call = holders::leaving(permits::release(claim), claim);
+            released = exclusive::released(self.run(claim.what, &claim.name, call).await?);
+        }
+        if self.is_kill_refused() {
+            let call = holders::leaving(permits::give_up_for_good(claim), claim);
+            let again = exclusive::released(self.run(claim.what, &claim.name, call).await?);
+            if !matches!(released, Ok(Released::Freed { .. })) {
+                released = again;
+            }
+        }
+        self.in_doubt.remove(claim.owner);
+        released
+    }
+
+    /// A step that takes a hold anew: where acquisitions must be acknowledged, this one must.
     fn taking(&self, call: Call) -> Call {
         match self.durability {
             Durability::Primary => call,
@@ -197,7 +243,10 @@ impl RedisStore {
 
 impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisStore").field("topology", &self.topology).finish()
+        f.debug_struct("RedisStore")
+            .field("topology", &self.topology)
+            .field("kill_refused", &self.is_kill_refused())
+            .finish_non_exhaustive()
     }
 }
 
@@ -223,16 +272,26 @@ impl Store for RedisStore {
             let (call, decode) = by_kind::acquire(claim);
             let call = holders::taking(call, claim);
             // What passes on in this process is not acknowledged anew, see `pass_on` of the engine; an open latch is nobody's.
-            let call = match claim.heir_of.is_none() && claim.what != What::LatchOpen {
-                true => self.taking(call),
-                false => call,
+            let call = match claim.what {
+                What::LatchOpen => call,
+                _ if claim.heir_of.is_some() => call.takes(),
+                _ => self.taking(call.takes()),
             };
-            decode(self.run(claim.what, &claim.name, call).await?)
+            let reply = self.run(claim.what, &claim.name, call).await;
+            if matches!(claim.what, What::Permits { .. })
+                && reply.as_ref().is_err_and(Error::is_in_doubt)
+            {
+                self.in_doubt.add(claim.owner, self.extras.env.now());
+            }
+            decode(reply?)
         })
     }
 
     fn release<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Released>> {
         Box::pin(async move {
+            if self.in_doubt.contains(claim.owner) {
+                return self.give_up_permits(claim).await;
+            }
             let Some(call) = by_kind::release(claim) else { return Ok(Released::NotHeld) };
             let call = holders::leaving(call, claim);
             exclusive::released(self.run(claim.what, &claim.name, call).await?)
@@ -248,6 +307,7 @@ impl Store for RedisStore {
             let call = match claim.what {
                 What::Fair { .. } => fair::give_up(claim),
                 What::Write { .. } => rw::give_up_write(claim),
+                What::Permits { .. } => return self.give_up_permits(claim).await.map(drop),
                 _ => return self.release(claim).await.map(drop),
             };
             let call = holders::leaving(call, claim);
@@ -260,7 +320,7 @@ impl Store for RedisStore {
             let call = multi::acquire(claims).filter(|_| self.topology.together(claims));
             match (call, claims.first()) {
                 (Some(call), Some(first)) => {
-                    let call = self.taking(holders::taking_all(call, claims));
+                    let call = self.taking(holders::taking_all(call, claims).takes());
                     let reply = self.run(first.what, &first.name, call).await?;
                     multi::acquired(claims, reply)
                 }

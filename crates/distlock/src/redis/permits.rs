@@ -1,5 +1,8 @@
 //! A number of permits: claims as script calls, replies as answers. The same as `store/state/permits.rs`.
 
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::Value;
@@ -8,7 +11,9 @@ use super::call::{Call, Script};
 pub(crate) use super::exclusive::acquired;
 use super::refusal::nonsense;
 use super::wire::{self, Text};
+use crate::env::Moment;
 use crate::error::Result;
+use crate::owner::Owner;
 use crate::store::state::permits::MOST;
 use crate::store::{Claim, Holder, Mode, PermitsOp, Snapshot, What};
 
@@ -58,6 +63,50 @@ pub(crate) fn release(claim: &Claim) -> Call {
     on(&RELEASE, &claim.name, 2)
         .arg(Text(claim.owner))
         .arg(Text(wire::permits_channel(&claim.name)))
+}
+
+/// Owners of whose acquisition of permits one telling got no answer: it may arrive when they have left.
+#[derive(Debug, Default)]
+pub(crate) struct InDoubt {
+    any: AtomicBool,
+    owners: Mutex<HashMap<Owner, Moment>>,
+}
+
+impl InDoubt {
+    #[cold]
+    pub(crate) fn add(&self, owner: Owner, now: Moment) {
+        self.with(|owners| {
+            owners.retain(|_, since| now.since(*since) < REMEMBERED);
+            owners.insert(owner, now)
+        });
+    }
+
+    pub(crate) fn contains(&self, owner: Owner) -> bool {
+        self.any.load(Ordering::Acquire) && self.with(|owners| owners.contains_key(&owner))
+    }
+
+    pub(crate) fn remove(&self, owner: Owner) {
+        self.with(|owners| owners.remove(&owner));
+    }
+
+    fn with<T>(&self, look: impl FnOnce(&mut HashMap<Owner, Moment>) -> T) -> T {
+        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = look(&mut owners);
+        self.any.store(!owners.is_empty(), Ordering::Release);
+        found
+    }
+}
+
+/// How long a server remembers that an owner gave up. A kernel sends a packet again for about 15 minutes.
+const REMEMBERED: Duration = Duration::from_secs(20 * 60);
+
+/// A release for an owner whose acquisition may still arrive: it must not take anything then.
+pub(crate) fn give_up_for_good(claim: &Claim) -> Call {
+    let millis = REMEMBERED.as_millis() as u64;
+    on(&RELEASE, &claim.name, 3)
+        .arg(Text(claim.owner))
+        .arg(Text(wire::permits_channel(&claim.name)))
+        .arg(millis)
 }
 
 pub(crate) fn renew(claims: &[&Claim]) -> Call {

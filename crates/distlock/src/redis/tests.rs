@@ -5,6 +5,7 @@ mod connections;
 mod differential;
 mod fair;
 mod fenced;
+mod given_up;
 mod guarded;
 mod multi;
 mod one_owner;
@@ -15,5 +16,5 @@ mod server;
 mod simple;
 mod subscriptions;
 
-pub(super) use played::Played;
+pub(super) use played::{LIMIT, Played};
 pub(super) use server::{claim, owner};

@@ -16,6 +16,7 @@
 //! | semaphores: channel | `redisson_sc:{L}` | `redisson_sc:x{t}y` |
 //! | leased semaphore: permits that are out, a sorted set of ids by epoch milliseconds | `{L}:timeout` | `x{t}y:timeout` |
 //! | semaphore: who has how many through this library; ours alone | `{L}:distlock_permits` | `x{t}y:distlock_permits` |
+//! | semaphore: an owner that gave up, where connections may not be ended; ours alone | `{L}:distlock_permits:owner` | `x{t}y:distlock_permits:owner` |
 //! | latch: the count | `L` | `x{t}y` |
 //! | latch: channel (without the test for a brace) | `redisson_countdownlatch__channel__{L}` | `redisson_countdownlatch__channel__{x{t}y}` |
 //! | latch: the answer to a count-down, until it has arrived; ours alone | `{L}:distlock_counted:owner` | `x{t}y:distlock_counted:owner` |

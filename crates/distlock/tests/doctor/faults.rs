@@ -197,6 +197,15 @@ async fn missing_permissions_are_listed_for_each_kind() {
             };
             assert!(found.says.contains(kinds), "{flavor:?} without {missing}: {found}");
         }
+        // Locks work without these, but not as well.
+        for missing in ["+client|info", "+client|kill"] {
+            let rules: Vec<String> = all.iter().filter(|rule| *rule != missing).cloned().collect();
+            let report = examine_as(&server.user_with("lk", &rules), "app:").await;
+            assert_eq!(bad(&report), [("client_kill", Level::Warning)], "{flavor:?}:\n{report}");
+            let found = of(&report, "client_kill");
+            assert!(found.says.ends_with(missing), "{flavor:?} without {missing}: {found}");
+            assert!(found.change.contains(missing), "{flavor:?} without {missing}: {found}");
+        }
         for missing in ["~redisson_lock_queue:{app:*", "&redisson_sc:{app:*", "~app:*"] {
             let rules: Vec<String> = all.iter().filter(|rule| *rule != missing).cloned().collect();
             let url = server.user_with("lk", &rules);

@@ -28,7 +28,9 @@ const KINDS: [Kind; 10] = [
 ];
 
 /// What nothing in a cycle fails without, of which kind (of all if none is said), and what it is for.
-const QUIET: [(Option<Kind>, &str, &str); 10] = [
+const QUIET: [(Option<Kind>, &str, &str); 12] = [
+    (None, "+client|info", "a connection whose command got no reply cannot be ended at the server"),
+    (None, "+client|kill", "the same"),
     (None, "+ping", "any answer is a sign of life; but each refusal is a line in the ACL LOG"),
     (
         None,

@@ -79,7 +79,8 @@ pub(crate) const NEEDS: [Needs; 11] = [
     Needs {
         kind: Kind::Semaphore,
         commands: "decrby del exists get hdel hexists hget hgetall hset hsetnx incrby pttl publish set",
-        keys: &[|name| wire::permits_out(name).to_string()],
+        // And what begins so: owners that gave up.
+        keys: &[|name| format!("{}*", wire::permits_out(name))],
         channel: Some(|name| wire::permits_channel(name).to_string()),
         listens: true,
         #[cfg(test)]

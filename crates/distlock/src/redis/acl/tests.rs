@@ -119,3 +119,11 @@ fn a_kind_that_polls_does_not_listen() {
     let spin = Acl::new("a").kinds(&[Kind::Spin, Kind::Simple]).to_string();
     assert!(!spin.contains("subscribe") && spin.contains("+publish"), "{spin}");
 }
+
+#[test]
+fn locks_come_with_the_permission_to_end_a_connection_and_questions_do_not() {
+    let simple = Acl::new("a").kinds(&[Kind::Simple]).to_string();
+    assert!(simple.contains("+client|info +client|kill"), "{simple}");
+    assert!(!Acl::for_sentinels().to_string().contains("client"));
+    assert!(!all_commands().contains("client"), "locks work without");
+}

@@ -86,6 +86,7 @@ fn of_one(chart: &Chart, what: &Examine) -> Vec<Finding> {
     if !chart.cluster || chart.serves() {
         findings.extend(permissions::acl(chart, what));
         findings.extend(permissions::way(chart));
+        findings.extend(permissions::client_kill(chart));
     }
     findings.extend(several::cluster(chart));
     findings

@@ -17,11 +17,21 @@ const PROBE: &str = include_str!("probe.lua");
 /// How many names are tried for one that this server of a cluster serves: with a hundred shards one in a hundred is.
 const NAMES: usize = 1000;
 
-/// What is tried outside of scripts; the answer does not matter.
-const PLAIN: [&[&str]; 1] = [&["PING"]];
-const PLAIN_WITH_ACKS: [&[&str]; 1] = [&["WAIT", "0", "0"]];
-const PLAIN_IN_CLUSTERS: [&[&str]; 4] =
-    [&["CLUSTER", "SLOTS"], &["CLUSTER", "INFO"], &["ASKING"], &["PUBSUB", "SHARDNUMSUB"]];
+/// What is tried outside of scripts, with the rule that allows it; the answer does not matter.
+type Plain = (&'static str, &'static [&'static str]);
+const PLAIN: [Plain; 3] = [
+    ("+ping", &["PING"]),
+    ("+client|info", &["CLIENT", "INFO"]),
+    // An id that no client has: they are counted from 1.
+    ("+client|kill", &["CLIENT", "KILL", "ID", "9223372036854775807", "ADDR", "0.0.0.0:0"]),
+];
+const PLAIN_WITH_ACKS: [Plain; 1] = [("+wait", &["WAIT", "0", "0"])];
+const PLAIN_IN_CLUSTERS: [Plain; 4] = [
+    ("+cluster|slots", &["CLUSTER", "SLOTS"]),
+    ("+cluster|info", &["CLUSTER", "INFO"]),
+    ("+asking", &["ASKING"]),
+    ("+pubsub|shardnumsub", &["PUBSUB", "SHARDNUMSUB"]),
+];
 
 /// A name that nobody uses.
 pub(super) fn unused(what: &Examine, chart: &Chart) -> String {
@@ -39,12 +49,11 @@ pub(super) async fn tried(
     let acks = chart.somebody.dial.durability != Durability::Primary;
     let in_cluster = PLAIN_IN_CLUSTERS.iter().filter(|_| chart.cluster);
     let with_acks = PLAIN_WITH_ACKS.iter().filter(|_| acks);
-    for words in PLAIN.iter().chain(in_cluster).chain(with_acks) {
+    for (rule, words) in PLAIN.iter().chain(in_cluster).chain(with_acks) {
         if let Err(no) = line.try_it(&command(words)).await?
             && refusal::lacks(&no).is_some()
         {
-            let name: Vec<&str> = words.iter().copied().filter(|word| *word != "0").collect();
-            refused.names.insert(format!("+{}", name.join("|").to_lowercase()));
+            refused.names.insert((*rule).to_owned());
         }
     }
     let sha = match line.try_it(&command(&["SCRIPT", "LOAD", PROBE])).await? {
@@ -212,6 +221,28 @@ pub(super) fn acl(chart: &Chart, what: &Examine) -> Vec<Finding> {
     vec![finding.change(format!(
         "ACL SETUSER with the rules of `distlock doctor --acl {prefix:?}`, on every server: users are not replicated"
     ))]
+}
+
+/// Whether this user may end a connection whose command got no reply.
+pub(super) fn client_kill(chart: &Chart) -> Option<Finding> {
+    const SUBJECT: &str = "client_kill";
+    let refused = chart.refused.as_ref().ok()?;
+    let rules = acl::KILLING.iter().map(|command| format!("+{command}"));
+    let missing: Vec<String> = rules.filter(|rule| refused.names.contains(rule)).collect();
+    if missing.is_empty() {
+        let says = "this user may end a connection whose command got no reply";
+        return Some(chart.finding(Level::Ok, SUBJECT, says));
+    }
+    let missing = missing.join(" ");
+    let finding = chart.finding(Level::Warning, SUBJECT, format!("this user lacks {missing}"));
+    let finding = finding.means(
+        "A command that got no reply in time may still arrive, minutes later, and run after newer ones: a lock that was given up is \
+         taken again, and stays so until its lease ends.",
+    );
+    Some(
+        finding
+            .change(format!("ACL SETUSER … {missing} on every server: users are not replicated.")),
+    )
 }
 
 /// Whether this user finds out that there are sharded channels. One who may not ask takes it that there are none.

@@ -1,7 +1,8 @@
 //! One connection for commands.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -12,6 +13,7 @@ use tokio::task::AbortHandle;
 use crate::env::BoxFuture;
 use crate::error::{Error, ErrorKind, Result};
 use crate::redis::in_time::in_time;
+use crate::redis::kill_list::{ClientId, KillList};
 use crate::redis::refusal;
 
 /// How many commands may be under way on one connection. What is beyond waits here, where it costs no reply time-out: a
@@ -23,15 +25,59 @@ const IN_FLIGHT: usize = 1024;
 pub(crate) struct Line {
     connection: MultiplexedConnection,
     driver: Arc<Driver>,
-    in_flight: Arc<Semaphore>,
+    in_flight: Arc<InFlight>,
     /// How long a reply may take.
     limit: Duration,
+    /// Whether what is sent takes something, see [`Line::taking`].
+    takes: bool,
 }
 
 /// The task that moves the bytes. It ends, and the connection closes, when this is dropped or stopped.
 struct Driver {
     ended: Arc<AtomicBool>,
     task: AbortHandle,
+    /// How the server knows this connection, if it said so.
+    client: OnceLock<ClientId>,
+    /// Where connections are noted that the server must end; none if nothing that is sent there changes anything.
+    kill_list: Option<Arc<KillList>>,
+}
+
+/// How many commands are under way.
+struct InFlight {
+    permits: Semaphore,
+    /// How many permits have been given back.
+    returned: AtomicU64,
+}
+
+/// The right to send a command. Without a permit where those who have them do not give them back.
+struct Turn<'a> {
+    in_flight: &'a InFlight,
+    permit: Option<SemaphorePermit<'a>>,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if self.permit.is_some() {
+            self.in_flight.returned.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A command that takes something and has no reply yet. Dropped before [`Unanswered::done`], its connection is given up.
+struct Unanswered<'a>(Option<&'a Driver>);
+
+impl Unanswered<'_> {
+    fn done(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        if let Some(driver) = self.0 {
+            driver.give_up();
+        }
+    }
 }
 
 impl Line {
@@ -40,9 +86,39 @@ impl Line {
         connection: MultiplexedConnection,
         work: BoxFuture<'static, ()>,
         limit: Duration,
+        kill_list: Option<Arc<KillList>>,
     ) -> Line {
-        let in_flight = Arc::new(Semaphore::new(IN_FLIGHT));
-        Line { connection, driver: Arc::new(Driver::start(work)), in_flight, limit }
+        let permits = Semaphore::new(IN_FLIGHT);
+        let in_flight = Arc::new(InFlight { permits, returned: AtomicU64::new(0) });
+        let driver = Arc::new(Driver::start(work, kill_list));
+        Line { connection, driver, in_flight, limit, takes: false }
+    }
+
+    /// Asks the server how it knows this connection, so that it can be told to end it. A server that does not say so is as
+    /// good for everything else. How long that takes is for the caller to say.
+    pub(super) async fn identify(&mut self) -> Result<()> {
+        let Some(kill_list) = &self.driver.kill_list else { return Ok(()) };
+        let (questions, count) = ClientId::questions();
+        let replies = self.connection.send_packed_commands(&questions, 0, count).await;
+        let replies = replies.map_err(|why| {
+            let text = format!("the connection broke right after the login: {why}");
+            Error::new(ErrorKind::Unavailable, text)
+        })?;
+        match ClientId::parse(&replies) {
+            Some(client) => {
+                drop(self.driver.client.set(client));
+                kill_list.allowed();
+            }
+            None => kill_list.refused(),
+        }
+        Ok(())
+    }
+
+    /// The same connection for commands that take something. One of them whose caller leaves before its reply is there may
+    /// still run, after the caller has told the server to forget it: then the connection is given up as if no reply had come.
+    pub(crate) fn taking(mut self, takes: bool) -> Line {
+        self.takes = takes;
+        self
     }
 
     /// Ends the connection for everybody.
@@ -50,7 +126,12 @@ impl Line {
         self.driver.stop();
     }
 
-    pub(super) fn is_live(&self) -> bool {
+    /// Ends the connection for everybody, and has the server end it before anything else is sent there.
+    pub(crate) fn give_up(&self) {
+        self.driver.give_up();
+    }
+
+    pub(crate) fn is_live(&self) -> bool {
         !self.driver.ended.load(Ordering::Relaxed)
     }
 
@@ -58,7 +139,9 @@ impl Line {
     pub(crate) async fn send(&mut self, command: &Cmd) -> Result<Value> {
         let in_flight = self.in_flight.clone();
         let _turn = self.turn(&in_flight).await?;
+        let unanswered = Unanswered(self.takes.then_some(&*self.driver));
         let reply = in_time(self.limit, self.connection.send_packed_command(command)).await;
+        unanswered.done();
         reply.inspect(|reply| self.heed(reply)).map_err(|why| self.unanswered(&why))
     }
 
@@ -70,8 +153,10 @@ impl Line {
     ) -> Result<Vec<Value>> {
         let in_flight = self.in_flight.clone();
         let _turn = self.turn(&in_flight).await?;
+        let unanswered = Unanswered(self.takes.then_some(&*self.driver));
         let replies = self.connection.send_packed_commands(commands, 0, count);
         let replies = in_time(self.limit, replies).await;
+        unanswered.done();
         let heed = |replies: &Vec<Value>| replies.iter().for_each(|reply| self.heed(reply));
         replies.inspect(heed).map_err(|why| self.unanswered(&why))
     }
@@ -84,19 +169,40 @@ impl Line {
         }
     }
 
-    async fn turn<'a>(&self, in_flight: &'a Semaphore) -> Result<SemaphorePermit<'a>> {
-        match in_flight.acquire().await {
-            Ok(turn) if self.is_live() => Ok(turn),
+    /// Waits for a permit for as long as permits are given back. If none is in the time of a reply, all belong to commands that
+    /// nobody polls any more, and this one goes on without.
+    async fn turn<'a>(&self, in_flight: &'a InFlight) -> Result<Turn<'a>> {
+        let permit = match in_flight.permits.try_acquire() {
+            Ok(permit) => Some(permit),
+            Err(_) => self.wait_for_permit(in_flight).await,
+        };
+        let turn = Turn { in_flight, permit };
+        match self.is_live() {
+            true => Ok(turn),
             // It broke while this one waited: nothing was sent.
-            _ => Err(Error::new(ErrorKind::Unavailable, "the connection broke")),
+            false => Err(Error::new(ErrorKind::Unavailable, "the connection broke")),
+        }
+    }
+
+    #[cold]
+    async fn wait_for_permit<'a>(&self, in_flight: &'a InFlight) -> Option<SemaphorePermit<'a>> {
+        let mut permit = pin!(in_flight.permits.acquire());
+        loop {
+            let before = in_flight.returned.load(Ordering::Relaxed);
+            match tokio::time::timeout(self.limit, &mut permit).await {
+                Ok(permit) => return permit.ok(),
+                Err(_) if in_flight.returned.load(Ordering::Relaxed) == before => return None,
+                Err(_) => {}
+            }
         }
     }
 
     /// No reply: the connection is given up, because a half-open one would swallow every later command as well. Whether
-    /// the command was written cannot be known here; a connection known to be dead is not used in the first place.
+    /// the command was written cannot be known here; a connection known to be dead is not used in the first place. It may
+    /// even be on its way still, so the server must end the connection before anything else is sent there.
     #[cold]
     fn unanswered(&self, why: &RedisError) -> Error {
-        self.driver.stop();
+        self.driver.give_up();
         let what = if why.is_timeout() { "no reply in time" } else { "the connection broke" };
         Error::new(
             ErrorKind::Indeterminate,
@@ -107,7 +213,7 @@ impl Line {
 }
 
 impl Driver {
-    fn start(work: BoxFuture<'static, ()>) -> Driver {
+    fn start(work: BoxFuture<'static, ()>, kill_list: Option<Arc<KillList>>) -> Driver {
         /// Also set when the runtime is dropped with the task in it.
         struct Ends(Arc<AtomicBool>);
         impl Drop for Ends {
@@ -121,7 +227,16 @@ impl Driver {
             let _ends = ends;
             work.await;
         });
-        Driver { ended, task: task.abort_handle() }
+        Driver { ended, task: task.abort_handle(), client: OnceLock::new(), kill_list }
+    }
+
+    #[cold]
+    fn give_up(&self) {
+        // In this order: one that is on the list is never taken for live.
+        self.stop();
+        if let Some(kill_list) = &self.kill_list {
+            kill_list.add(self.client.get());
+        }
     }
 
     fn stop(&self) {

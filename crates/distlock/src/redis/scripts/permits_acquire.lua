@@ -2,7 +2,8 @@
 -- KEYS  1 the permits left   2 who has how many
 -- ARGV  1 owner   2 how many   3 channel   4 how many there are in all, if nobody has set that before; absent if unknown
 -- Returns nil: taken; n: too few are left, and no lease ends that would change it.
--- Mirrors Redisson's tryAcquire, and trySetPermits before it. The owner's field tells a step that is sent again.
+-- Mirrors Redisson's tryAcquire, and trySetPermits before it. The owner's field tells a step that is sent again. A step that comes
+-- after permits_release was told to remember that this owner gave up takes nothing: nobody would give it back.
 local left = number(KEYS[1])
 if not left then
   if not ARGV[4] then
@@ -26,6 +27,8 @@ if left < tonumber(ARGV[2]) then
     return 922337203685477
   end
   again(had)
+elseif redis.pcall('exists', KEYS[2] .. ':' .. ARGV[1]) == 1 then
+  return 922337203685477
 elseif redis.call('hsetnx', KEYS[2], ARGV[1], ARGV[2]) == 1 then
   local taken = redis.pcall('decrby', KEYS[1], ARGV[2])
   if type(taken) == 'table' then

@@ -1,9 +1,13 @@
 -- Gives back an owner's permits and tells everybody who listens.
 -- KEYS  1 the permits left   2 who has how many
--- ARGV  1 owner   2 channel
+-- ARGV  1 owner   2 channel   3 for how many ms to remember that the owner gave up; absent unless that is needed
 -- Returns n >= 0: given back, n heard of it; -1: the owner has none; -3: given back, but telling anybody was refused.
 -- Mirrors Redisson's release; gives back what the owner's field says, and only once.
 local left = number(KEYS[1])
+if ARGV[3] then
+  -- Not being allowed to is no reason to keep the permits.
+  redis.pcall('set', KEYS[2] .. ':' .. ARGV[1], '1', 'PX', ARGV[3])
+end
 if not left then
   -- The semaphore was deleted, and its permits with it.
   redis.call('del', KEYS[2])

@@ -130,7 +130,7 @@ async fn a_process_that_stood_still_keeps_its_subscriptions() {
     let store = RedisStore::connect(target, surroundings, true).await.unwrap();
     let listening =
         tokio::spawn(async move { (store.listen(&claim("k", owner(), 1)).await, store) });
-    let mut peer = played.next().await;
+    let mut peer = played.next_listener().await;
     let channel = "redisson_lock__channel:{k}";
     peer.asked(channel).await;
     let length = channel.len();

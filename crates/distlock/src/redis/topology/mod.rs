@@ -24,6 +24,7 @@ mod view;
 
 pub(crate) use everybody::{Everybody, Part, Somebody};
 pub(crate) use fleet::Fleet;
+pub(crate) use role::text;
 pub(crate) use source::Source;
 
 use redis::Value;

@@ -64,7 +64,7 @@ impl Watched {
     /// Finds the primary.
     pub(crate) async fn survey(&self, dial: &Dial, known: &Known) -> Result<Answer> {
         let all = self.url.targets.iter().chain(&*self.others()).cloned().collect();
-        let mut sentinels = self.regulars.at(all, dial, known);
+        let mut sentinels = self.regulars.at(all, &dial.to_ask(), known);
         if !known.nodes.is_empty() {
             // One that is cut off must not be the first to be asked every time.
             super::shuffle(&*dial.env, &mut sentinels);

@@ -151,6 +151,7 @@ mod tests {
             reply_timeout: config::REPLY_TIMEOUT,
             durability: Durability::Primary,
             holder_info: false,
+            kill_lists: None,
         })
     }
 
