@@ -112,6 +112,9 @@ use crate::error::{Error, ErrorKind, Result};
 ///   knows the deadline. (Reloading a script that a server does not know is not a retry.)
 /// - **Each step is idempotent.** An owner lives in one process, so the engine knows its depth: `acquire` *sets* the hold
 ///   to `claim.depth`, `release` sets it to `claim.depth` and frees at 0. Doing a step twice changes nothing more.
+/// - **Each step does no harm when it is late.** An owner in a claim is the id of one stay, from entering to leaving, and is not used
+///   again; no step shortens a time to live that another step of the same stay has set; and a store that gives a connection up makes
+///   sure, where it can, that nothing on it is done later.
 /// - **Each step ends.** A store bounds every step by its reply time-out and says what it knows:
 ///   [`Unavailable`](crate::ErrorKind::Unavailable) if the step surely did not happen,
 ///   [`Indeterminate`](crate::ErrorKind::Indeterminate) if it may have.
@@ -164,14 +167,14 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// Takes the lock for `claim.owner` at `claim.depth`, or says how long the present holder may keep it.
     ///
-    /// The time to live becomes `claim.lease`. At depth 2 and above the owner must hold it already; if it does not,
+    /// The time to live becomes `claim.lease`, or stays if the same owner has more. At depth 2 and above the owner must hold it already; if it does not,
     /// the answer is `Busy`. With `claim.heir_of` the lock passes from that owner to this one, and only from it.
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Attempt>>;
 
     /// Sets the owner's hold to `claim.depth`; at 0 the lock is free and everybody who listens is told.
     fn release<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Released>>;
 
-    /// Sets the time to live of each lock that its owner still holds to `claim.lease`. Never acquires.
+    /// Sets the time to live of each lock that its owner still holds to `claim.lease`; never to less. Never acquires.
     ///
     /// One answer per claim, in order: `true` renewed, `false` not held any more, an error for unknown. One bad claim
     /// never spoils another's answer.

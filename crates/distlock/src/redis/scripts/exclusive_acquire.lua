@@ -21,8 +21,11 @@ end
 local mine = redis.call('hexists', KEYS[1], ARGV[1]) == 1
 local heir = not mine and ARGV[4] and redis.call('hexists', KEYS[1], ARGV[4]) == 1
 if mine or heir then
-  -- The time to live first: if it is refused, nothing has changed yet.
-  redis.call('pexpire', KEYS[1], ARGV[2])
+  -- The time to live first: if it is refused, nothing has changed yet. A step of the same stay never shortens it: this one may be
+  -- late, and a later one may have been here before.
+  if heir or tonumber(ARGV[2]) > ttl then
+    redis.call('pexpire', KEYS[1], ARGV[2])
+  end
   redis.call('hset', KEYS[1], ARGV[1], ARGV[3])
   if heir then
     redis.call('hdel', KEYS[1], ARGV[4])

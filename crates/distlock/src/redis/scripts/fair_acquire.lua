@@ -14,8 +14,11 @@ end
 local mine = ttl ~= -2 and redis.call('hexists', lock, owner) == 1
 local passed = ttl ~= -2 and not mine and heir and redis.call('hexists', lock, heir) == 1
 if mine or passed then
-  -- The time to live first: if it is refused, nothing has changed yet.
-  redis.call('pexpire', lock, lease)
+  -- The time to live first: if it is refused, nothing has changed yet. A step of the same stay never shortens it: this one may be
+  -- late, and a later one may have been here before.
+  if passed or lease > ttl then
+    redis.call('pexpire', lock, lease)
+  end
   redis.call('hset', lock, owner, ARGV[3])
   if passed then
     redis.call('hdel', lock, heir)

@@ -38,8 +38,11 @@ if ttl == -2 then
   end
   return token
 end
--- The time to live first: if it is refused, the hold is as it was.
-redis.call('pexpire', KEYS[1], ARGV[2])
+-- The time to live first: if it is refused, the hold is as it was. A step of the same stay never shortens it: this one may be late,
+-- and a later one may have been here before.
+if heir or tonumber(ARGV[2]) > ttl then
+  redis.call('pexpire', KEYS[1], ARGV[2])
+end
 redis.call('hset', KEYS[1], ARGV[1], ARGV[3])
 if heir then
   redis.call('hdel', KEYS[1], ARGV[4])

@@ -24,16 +24,20 @@ local function look(key, first, last, now)
   return scores, live
 end
 
--- Sets when the permits ARGV[first] to ARGV[last] expire, of those that are out (XX) or that are not (NX): how many are new.
+-- Sets when the permits ARGV[first] to ARGV[last] expire, of those that are out (XX) or that are not (NX): how many are new. Of those
+-- that are out never to an earlier time: a late step may come after a later one.
 local function lease(key, which, first, last, score)
   local new = 0
   for from = first, last, CHUNK do
-    local args = {}
+    local args = { which }
+    if which == 'XX' then
+      args[2] = 'GT'
+    end
     for i = from, math.min(from + CHUNK - 1, last) do
       args[#args + 1] = score
       args[#args + 1] = ARGV[i]
     end
-    new = new + redis.call('zadd', key, which, unpack(args))
+    new = new + redis.call('zadd', key, unpack(args))
   end
   return new
 end

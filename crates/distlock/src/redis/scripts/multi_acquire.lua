@@ -4,13 +4,14 @@
 -- Returns { 1, token or 0 per lock }: all are held; { 0, i, n }: lock i is busy for n ms, or (-1) something without a time to
 --         live is in the way there; none was taken.
 -- Mirrors what Redisson's multi-lock does in as many steps as there are locks, and fenced_acquire for the tokens.
-local count = tonumber(ARGV[1])
+local count, left = tonumber(ARGV[1]), {}
 for i = 1, count do
   local ttl = redis.call('pttl', KEYS[i])
   -- The owner's own means that an earlier answer was lost.
   if ttl ~= -2 and redis.call('hexists', KEYS[i], ARGV[2 * i + 1]) == 0 then
     return { 0, i, ttl }
   end
+  left[i] = ttl
 end
 -- The counters first: if one is refused, nothing is held; if what follows is refused, tokens were left out.
 local answer = { 1 }
@@ -33,7 +34,8 @@ for i = 1, count do
 end
 for i = 1, count do
   redis.call('hset', KEYS[i], ARGV[2 * i + 1], 1)
-  local set = redis.pcall('pexpire', KEYS[i], ARGV[2])
+  -- Never to less than the same stay has: this step may be late.
+  local set = tonumber(ARGV[2]) > left[i] and redis.pcall('pexpire', KEYS[i], ARGV[2])
   if type(set) == 'table' then
     -- Scripts do not roll back: all that was taken so far is given up.
     for taken = 1, i do

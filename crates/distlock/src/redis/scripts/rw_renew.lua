@@ -1,4 +1,5 @@
--- Sets the time to live of every read or write hold that its owner still has.
+-- Sets the time to live of every read or write hold that its owner still has; never to less, because a late renewal may come after
+-- a later one.
 -- KEYS  the locks
 -- ARGV  owner, what the keys of read holds begin with, lease in ms, read | write; four per lock, in the same order
 -- Returns an array: 1 renewed, 0 not held any more, or the error that this one entry met.
@@ -13,17 +14,17 @@ local function renew(lock, owner, begins, lease, half)
   local reads, there = tonumber(found[1] or 0) or 0, 0
   for n = 1, reads do
     local hold = begins .. owner .. ':rwlock_timeout:' .. n
-    if half == 'read' then
-      local set = redis.pcall('pexpire', hold, lease)
+    local left = redis.pcall('pttl', hold)
+    if type(left) == 'table' then
+      return left
+    end
+    if half == 'read' and left >= 0 then
+      local set = least > left and redis.pcall('pexpire', hold, lease)
       if type(set) == 'table' then
         return set
       end
-      there = math.max(there, set)
-    else
-      local left = redis.pcall('pttl', hold)
-      if type(left) == 'table' then
-        return left
-      end
+      there = 1
+    elseif half == 'write' then
       least = math.max(least, left)
     end
   end
@@ -31,13 +32,13 @@ local function renew(lock, owner, begins, lease, half)
     if there == 0 then
       return 0
     end
-    -- Others may need the lock for longer.
-    local ttl = redis.pcall('pttl', lock)
-    if type(ttl) == 'table' or ttl >= least then
-      return type(ttl) == 'table' and ttl or 1
-    end
   elseif not found[2] then
     return 0
+  end
+  -- Others may need the lock for longer.
+  local ttl = redis.pcall('pttl', lock)
+  if type(ttl) == 'table' or ttl >= least then
+    return type(ttl) == 'table' and ttl or 1
   end
   return redis.pcall('pexpire', lock, least)
 end

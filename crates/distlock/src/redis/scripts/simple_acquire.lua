@@ -8,7 +8,10 @@ if ARGV[3] == '1' and not ARGV[4] and redis.call('set', KEYS[1], ARGV[1], 'NX', 
 end
 local value = redis.call('get', KEYS[1])
 if value == ARGV[1] then
-  redis.call('pexpire', KEYS[1], ARGV[2])
+  -- Never to less: this step may be late, and a later one of the same stay may have been here before.
+  if tonumber(ARGV[2]) > redis.call('pttl', KEYS[1]) then
+    redis.call('pexpire', KEYS[1], ARGV[2])
+  end
   return nil
 end
 if value and value == ARGV[4] then

@@ -161,10 +161,10 @@ async fn first_behind_a_short_lease() {
     };
     store.release(&freed("k", holder)).await.unwrap();
     assert!(heard(0, soon).await && !heard(1, silence).await);
-    assert_eq!(store.acquire(&short(a)).await.unwrap(), ACQUIRED);
+    let shorter = Claim { lease: Duration::from_secs(1), ..waits("k", a) };
+    assert_eq!(store.acquire(&shorter).await.unwrap(), ACQUIRED);
     assert!(heard(1, soon).await);
     // It asks, and comes when the lease ends; the next comes later, unless that one leaves.
-    store.renew(&[Claim { lease: Duration::from_secs(1), ..waits("k", a) }]).await;
     let Attempt::Busy { ttl } = store.acquire(&short(b)).await.unwrap() else { panic!("two") };
     assert!(ttl <= Duration::from_secs(1), "{ttl:?}");
     let Attempt::Busy { ttl } = store.acquire(&short(holder)).await.unwrap() else { panic!("two") };

@@ -39,9 +39,12 @@ pub fn acquire(entry: Option<Entry>, claim: &Claim, now: Moment) -> (Option<Entr
     let taken = Entry { owner: claim.owner, depth: claim.depth, expires: now.after(claim.lease) };
     let acquired = Attempt::Acquired { token: None };
     match live(entry, now) {
-        Some(e) if e.owner == claim.owner || Some(e.owner) == claim.heir_of => {
-            (Some(taken), acquired)
+        // Never shortened by a step of the same stay: this one may be late, and a later one may have been here before.
+        Some(e) if e.owner == claim.owner => {
+            let expires = e.expires.max(taken.expires);
+            (Some(Entry { expires, ..taken }), acquired)
         }
+        Some(e) if Some(e.owner) == claim.heir_of => (Some(taken), acquired),
         // A free lock can be taken, but not re-entered or inherited: the earlier hold is gone.
         None if claim.depth == 1 && claim.heir_of.is_none() => (Some(taken), acquired),
         other => {
@@ -64,11 +67,11 @@ pub fn release(entry: Option<Entry>, claim: &Claim, now: Moment) -> (Option<Entr
     }
 }
 
-/// Sets the time to live if the owner still holds it.
+/// Sets the time to live if the owner still holds it; never to less.
 pub fn renew(entry: Option<Entry>, claim: &Claim, now: Moment) -> (Option<Entry>, bool) {
     match live(entry, now) {
         Some(e) if e.owner == claim.owner => {
-            (Some(Entry { expires: now.after(claim.lease), ..e }), true)
+            (Some(Entry { expires: e.expires.max(now.after(claim.lease)), ..e }), true)
         }
         other => (other, false),
     }

@@ -33,6 +33,12 @@ impl Entry {
         back > 0
     }
 
+    /// Has a permit expire then, if not later anyway: a late step may come after a later one.
+    fn extend(&mut self, id: PermitId, until: Moment) {
+        let at = self.out.entry(id).or_insert(until);
+        *at = (*at).max(until);
+    }
+
     fn is_out(&self, id: &PermitId, now: Moment) -> bool {
         self.out.get(id).is_some_and(|until| *until > now)
     }
@@ -104,14 +110,15 @@ impl Machine for Entry {
         let until = now.after(claim.lease);
         if entry.left >= i64::from(count) {
             for id in ids(claim) {
-                if entry.out.insert(id, until).is_none() {
+                if !entry.out.contains_key(&id) {
                     entry.left -= 1;
                 }
+                entry.extend(id, until);
             }
         } else if ids(claim).next().is_some_and(|first| entry.out.contains_key(&first)) {
             // Sent again: they are this owner's already.
             for id in ids(claim) {
-                entry.out.entry(id).and_modify(|at| *at = until);
+                entry.out.entry(id).and_modify(|at| *at = (*at).max(until));
             }
         } else {
             let ttl = entry.next(now).unwrap_or(FOREVER);
@@ -138,7 +145,7 @@ impl Machine for Entry {
         let Some(mut entry) = entry else { return Step::quiet(None, false) };
         let all = ids(claim).all(|id| entry.is_out(&id, now));
         if all {
-            entry.out.extend(ids(claim).map(|id| (id, now.after(claim.lease))));
+            ids(claim).for_each(|id| entry.extend(id, now.after(claim.lease)));
         }
         Step::quiet(Some(entry), all)
     }

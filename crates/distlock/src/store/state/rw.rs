@@ -217,11 +217,11 @@ impl Machine for Entry {
             let reads = read.map(|own| own.expires);
             let held = entry.writes(claim.owner);
             if held && let Some(own) = &mut entry.writer {
-                own.expires = reads.map_or(expires, |reads| reads.max(expires));
+                own.expires = own.expires.max(reads.map_or(expires, |reads| reads.max(expires)));
             }
             held
         } else {
-            let held = read.map(|own| own.expires = expires).is_some();
+            let held = read.map(|own| own.expires = own.expires.max(expires)).is_some();
             if held {
                 entry.cover(expires);
             }

@@ -180,7 +180,7 @@ async fn reading_inside_a_write_shortens_neither() {
 
     store.release(&read(me, 0)).await.unwrap();
     assert!(store.renew(&[write(me, 1)]).await.remove(0).unwrap());
-    assert!(raw.ttl("k").await <= 30_000);
+    assert!(raw.ttl("k").await > 40_000, "what the stay was promised, it keeps");
 }
 
 /// R#4217.
