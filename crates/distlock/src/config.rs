@@ -77,6 +77,14 @@ pub(crate) const PASS_PACE: Duration = Duration::from_millis(1);
 /// holders are done before a subscription would be.
 pub(crate) const LOCAL_PATIENCE: Duration = Duration::from_millis(10);
 
+/// A task that depends on work which a caller polls has it polled by the library's own thread after this time: the caller may never
+/// be polled again. Longer than most answers take, so that callers that are polled keep their work.
+pub(crate) const ADOPT_AFTER: Duration = Duration::from_millis(50);
+
+/// How long a hold may wait for its caller to be polled. A caller that comes later starts anew: until then others must not be kept
+/// out by a future that its program has forgotten.
+pub(crate) const UNCOLLECTED: Duration = Duration::from_secs(1);
+
 /// How many callers of one `Locks` ask a server at once. A crowd beyond that would only wait for each other's replies, and
 /// each of them with its command in memory.
 pub(crate) const ASKERS: usize = 1024;

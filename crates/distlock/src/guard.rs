@@ -8,7 +8,7 @@ use std::time::Duration;
 use tracing::Instrument;
 
 use crate::engine::{self, Hold, State};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::member::Member;
 use crate::owner::Owner;
 use crate::request::{Acquire, Got, May, check_lease};
@@ -113,7 +113,13 @@ impl Guard {
         let about = tenure.clone();
         let env = tenure.engine.env.clone();
         let extended = match check_lease(lease) {
-            Ok(lease) => engine::Detached::new(&env, engine::extend(tenure, lease)).await,
+            Ok(lease) => {
+                let work = |adoptable| engine::extend(tenure, lease, adoptable);
+                engine::Detached::new(&env, work).await.unwrap_or_else(|| {
+                    let text = "the extension was cut off: it may or may not have been applied";
+                    Err(Error::new(ErrorKind::Indeterminate, text))
+                })
+            }
             Err(e) => Err(e),
         };
         extended.map_err(|e| e.about(about.kind, about.name()))
@@ -144,13 +150,32 @@ impl Guard {
         &self.hold.tenure.owner
     }
 
+    /// Who holds the lock as the store and other processes see it: an id for this stay, from entering to the last guard gone. The same
+    /// as [`owner`](Guard::owner) unless the program named that; then the next stay of the same owner has another one.
+    ///
+    /// ```
+    /// # distlock::block_on(async {
+    /// let locks = distlock::Locks::memory();
+    /// let me = locks.owner();
+    /// let first = locks.mutex("k").lock().owner(&me).await?;
+    /// let before = *first.stay();
+    /// first.unlock().await?;
+    /// let second = locks.mutex("k").lock().owner(&me).await?;
+    /// assert_eq!(second.owner(), &me);
+    /// assert_ne!(second.stay(), &before);
+    /// # Ok::<(), distlock::Error>(()) }).unwrap();
+    /// ```
+    pub fn stay(&self) -> &Owner {
+        &self.hold.tenure.stay
+    }
+
     /// The full name of the lock, prefix included.
     pub fn name(&self) -> &str {
         self.hold.tenure.name()
     }
 
-    /// Forgets the guard without releasing: the lock stays, unrenewed, until its lease ends or somebody calls
-    /// [`Mutex::unlock`](crate::Mutex::unlock) with the owner this returns. On `memory:` and `file:` it ends with the process at the
+    /// Forgets the guard without releasing: the lock stays, unrenewed, until its lease ends or a process calls
+    /// [`Mutex::unlock`](crate::Mutex::unlock) with the [stay](Guard::stay) that this returns. On `memory:` and `file:` it ends with the process at the
     /// latest: there the dead hold nothing.
     pub fn leak(self) -> Owner {
         self.hold.leak()
@@ -286,7 +311,7 @@ impl Permits {
     pub fn ids(&self) -> Vec<PermitId> {
         let tenure = &self.0.hold.tenure;
         match tenure.what {
-            What::LeasedPermits { count, .. } => PermitId::of(tenure.owner, count).collect(),
+            What::LeasedPermits { count, .. } => PermitId::of(tenure.stay, count).collect(),
             _ => Vec::new(),
         }
     }

@@ -48,7 +48,7 @@ async fn send(tenure: &Arc<Tenure>, command: &Command) -> Result<Reply> {
     let engine = &tenure.engine;
     let claim = Claim {
         name: tenure.name().clone(),
-        owner: tenure.owner,
+        owner: tenure.stay,
         lease: Duration::ZERO,
         depth: 1,
         heir_of: None,

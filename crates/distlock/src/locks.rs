@@ -162,7 +162,7 @@ impl Locks {
         let prefix = format!("{}{prefix}", self.prefix);
         let mut all = self.engine.ask(|| self.engine.store.list(&prefix)).await?;
         all.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(all)
+        Ok(all.into_iter().map(|seen| self.engine.in_own_names(seen)).collect())
     }
 
     /// Looks whether the place where these locks are kept is fit for them: await it for a [`Report`](crate::doctor::Report).

@@ -74,7 +74,7 @@ impl Member {
         Ok((
             engine,
             name,
-            Ask { kind, what, spin, owner, explicit, part: false, lease, wait, asker },
+            Ask { kind, what, spin, owner, stay: owner, explicit, part: false, lease, wait, asker },
         ))
     }
 }

@@ -11,13 +11,14 @@ use uuid::Uuid;
 
 use crate::error::{Error, ErrorKind};
 
-/// The holder of a lock as every client of the store sees it: `uuid:n`, Redisson's `clientId:threadId`.
+/// The holder of a lock: `uuid:n`, as Redisson's `clientId:threadId`.
 ///
 /// Every acquisition mints a fresh one, so two branches of a `join!` exclude each other. Re-entry is shown, not
 /// guessed: pass the same owner to both acquisitions.
 ///
-/// An owner belongs to one [`Locks`](crate::Locks): hold counts are kept there, so do not carry an owner over to a
-/// second `Locks` on the same server.
+/// An owner that the program names is an identity inside one [`Locks`](crate::Locks). The store gets an id of its own for each
+/// stay in a lock ([`Guard::stay`](crate::Guard::stay)), so that a request which the network delivers late cannot be taken for
+/// one about the owner's next stay. Do not carry an owner over to a second `Locks` on the same server: hold counts are kept per `Locks`.
 ///
 /// ```
 /// # tokio_test(async {

@@ -10,13 +10,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
-
 use super::attempt::{Tried, attempt, reenter};
 use super::detach::Detached;
-use super::hold::Hold;
+use super::hold::{Hold, Who};
 use super::lanes::LaneRef;
-use super::wait::{Wait, crowded, settle};
+use super::wait::{AskersTurn, Wait, crowded, settle};
 use super::waiters::Grant;
 use super::way::{Place, Way, way};
 use super::{Engine, drive, release};
@@ -36,7 +34,11 @@ pub(crate) struct Ask {
     pub(crate) what: What,
     /// Polls instead of listening.
     pub(crate) spin: Option<Backoff>,
+    /// Who asks, as this process knows it.
     pub(crate) owner: Owner,
+    /// Who asks, as the store knows it: an id for one stay, from entering to the last guard gone, and for nothing after it. So a step
+    /// that reaches the store late names a stay that is over. The same as `owner` unless the caller named that.
+    pub(crate) stay: Owner,
     /// The caller named the owner, so it may hold the lock already.
     pub(crate) explicit: bool,
     /// One of several that are asked for together: who asked hears of all as one.
@@ -54,6 +56,10 @@ impl Ask {
         matches!(self.what, What::Exclusive | What::Fenced)
     }
 
+    pub(super) fn who(&self) -> Who {
+        Who { owner: self.owner, stay: self.stay }
+    }
+
     pub(super) fn lease(&self, engine: &Engine) -> Duration {
         self.lease.unwrap_or(engine.tuning.watchdog)
     }
@@ -61,7 +67,7 @@ impl Ask {
     pub(super) fn claim(&self, engine: &Engine, name: &Arc<str>) -> Claim {
         Claim {
             name: name.clone(),
-            owner: self.owner,
+            owner: self.stay,
             lease: self.lease(engine),
             depth: 1,
             heir_of: None,
@@ -82,6 +88,8 @@ pub(crate) struct Acquiring {
     lane: LaneRef,
     start: Moment,
     stage: Stage,
+    /// Whether the store may have seen the present id of this request.
+    asked: bool,
     /// What log lines of it belong to; in a box, and only if somebody listens.
     span: Option<Box<tracing::Span>>,
 }
@@ -92,11 +100,11 @@ enum Stage {
     /// Ask the lane which way to go.
     Look,
     /// Too many ask the store at once.
-    Crowded(BoxFuture<'static, Result<OwnedSemaphorePermit>>),
+    Crowded(BoxFuture<'static, Result<AskersTurn>>),
     /// A step of this process is on its way to the store.
     Settle(BoxFuture<'static, Result<()>>),
     /// With the turn that it takes.
-    Attempt(Detached<Tried>, #[allow(dead_code)] OwnedSemaphorePermit),
+    Attempt(Detached<Tried>, #[allow(dead_code)] AskersTurn),
     Reenter(Detached<Result<Option<Hold>>>),
     Queued(Place, Option<BoxFuture<'static, ()>>),
     Over,
@@ -112,7 +120,7 @@ impl Acquiring {
     pub(crate) fn new(engine: Arc<Engine>, name: &Arc<str>, ask: Ask) -> Acquiring {
         let lane = engine.lanes.to_wait(name, ask.what, ask.owner, ask.explicit);
         let start = engine.env.now();
-        Acquiring { engine, ask, lane, start, stage: Stage::New, span: None }
+        Acquiring { engine, ask, lane, start, stage: Stage::New, asked: false, span: None }
     }
 
     /// What was asked, and whom.
@@ -134,24 +142,49 @@ impl Acquiring {
     }
 
     /// Goes the way that the lane says.
-    fn look(&mut self, turn: OwnedSemaphorePermit) -> Result<()> {
+    fn look(&mut self, turn: AskersTurn) -> Result<()> {
         let patience = self.patience();
+        let way = way(&self.engine, &self.lane, &self.ask)?;
+        if matches!(way, Way::Attempt(_)) {
+            self.under_new_stay();
+        }
         let (engine, lane, ask) = (&self.engine, &self.lane, &self.ask);
-        self.stage = match way(engine, lane, ask)? {
+        self.stage = match way {
             Way::Settle(until) => {
                 Stage::Settle(Box::pin(settle(engine.clone(), lane.clone(), until, patience)))
             }
             Way::Reenter(tenure) => {
-                let work = reenter(engine.clone(), tenure, ask.clone(), patience);
-                Stage::Reenter(Detached::new(&engine.env, work))
+                let (engine, ask) = (engine.clone(), ask.clone());
+                let env = engine.env.clone();
+                let work = |adoptable| reenter(engine, tenure, ask, patience, adoptable);
+                Stage::Reenter(Detached::new(&env, work))
             }
             Way::Attempt(lead) => {
-                let work = attempt(engine.clone(), lane.clone(), ask.clone(), lead, patience);
-                Stage::Attempt(Detached::new(&engine.env, work), turn)
+                let (engine, lane, ask) = (engine.clone(), lane.clone(), ask.clone());
+                let env = engine.env.clone();
+                let work = |adoptable| attempt(engine, lane, ask, lead, patience, Some(adoptable));
+                Stage::Attempt(Detached::new(&env, work), turn)
             }
-            Way::Queue(place) => self.queue(place, false),
+            Way::Queue(place) => {
+                self.asked = true;
+                self.queue(place, false)
+            }
         };
         Ok(())
+    }
+
+    /// Before an attempt: what was asked for before, if anything was, is over and may still be on its way.
+    fn under_new_stay(&mut self) {
+        let (engine, ask) = (&self.engine, &mut self.ask);
+        if ask.explicit {
+            ask.stay = engine.stay_of(&self.lane.name, ask.what, ask.owner);
+        } else if std::mem::replace(&mut self.asked, true) {
+            ask.stay = engine.mint_owner();
+            // A waiter of a fair lock has a lane to itself, which is found by its owner.
+            if !matches!(ask.what, What::Fair { .. }) {
+                ask.owner = ask.stay;
+            }
+        }
     }
 
     /// Waits in the queue, after an attempt or without one.
@@ -192,9 +225,20 @@ impl Acquiring {
             Some(Grant::Again) => None,
             Some(Grant::Failed(e)) => Some(Err(e)),
             None => {
-                let outage = self.lane.state().outage.as_ref().map(|(_, e)| e.clone());
-                Some(outage.map_or(Ok(None), Err))
+                // Only an outage that this caller has waited through is its answer.
+                let state = self.lane.state();
+                let outage = state.outage.as_ref().filter(|outage| outage.last >= self.start);
+                Some(outage.map_or(Ok(None), |outage| Err(outage.error.clone())))
             }
+        }
+    }
+
+    /// Whether the hold is still there for this caller. One that waited too long for its caller to be polled was released.
+    fn collects(&self, outcome: &Result<Option<Hold>>) -> bool {
+        match outcome {
+            // Of several, none is collected before all are there.
+            Ok(Some(hold)) => self.ask.part || hold.tenure.collect(),
+            _ => true,
         }
     }
 
@@ -238,9 +282,9 @@ impl Acquiring {
                 self.stage = Stage::Look;
                 Ok(())
             }
-            Stage::Look => match self.engine.askers(&self.lane.name).try_acquire_owned() {
-                Ok(turn) => self.look(turn),
-                Err(_) => {
+            Stage::Look => match self.engine.askers(&self.lane.name).try_turn() {
+                Some(turn) => self.look(turn),
+                None => {
                     let askers = self.engine.askers(&self.lane.name);
                     let crowded = crowded(self.engine.clone(), askers, self.patience());
                     self.stage = Stage::Crowded(Box::pin(crowded));
@@ -258,12 +302,14 @@ impl Acquiring {
             }
             Stage::Reenter(work) => {
                 let done = ready!(Pin::new(work).poll(cx));
-                self.stage = Stage::Look; // the outer hold was lost: begin anew
+                self.stage = Stage::Look; // the outer hold was lost, or this caller came too late: begin anew
+                let done = done.unwrap_or(Ok(None));
                 return Poll::Ready(done.transpose().map(|hold| hold.map(Some)));
             }
             Stage::Attempt(work, _) => {
                 let tried = ready!(Pin::new(work).poll(cx));
-                return Poll::Ready(self.tried(tried));
+                self.stage = Stage::Look; // unless something came of it
+                return Poll::Ready(tried.and_then(|tried| self.tried(tried)));
             }
             Stage::Queued(place, timeout) => {
                 let grant = ready!(place.poll(timeout, &self.engine, &self.lane, cx));
@@ -287,7 +333,10 @@ impl Future for Acquiring {
         let inside = span.as_ref().map(|span| span.enter());
         let outcome = loop {
             match self.advance(cx) {
-                Poll::Ready(Some(outcome)) => break Poll::Ready(self.end(outcome)),
+                Poll::Ready(Some(outcome)) if self.collects(&outcome) => {
+                    break Poll::Ready(self.end(outcome));
+                }
+                Poll::Ready(Some(_)) => self.stage = Stage::Look,
                 Poll::Ready(None) => {}
                 Poll::Pending => break Poll::Pending,
             }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquire::Ask;
-use super::hold::{Begun, Hold, Tenure};
+use super::detach::Adoptable;
+use super::hold::{Begun, Hold, Tenure, Who};
 use super::lanes::LaneRef;
 use super::retry::Retry;
 use super::tell::Stepping;
@@ -16,7 +17,6 @@ use crate::durability::Durability;
 use crate::env::Moment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
-use crate::owner::Owner;
 use crate::store::{Attempt, Claim, What};
 
 /// Whether an attempt is the lane's one remote contender, and who makes it.
@@ -55,7 +55,7 @@ pub(super) struct Doubt {
     pub(super) engine: Arc<Engine>,
     pub(super) lane: LaneRef,
     pub(super) what: What,
-    pub(super) owner: Owner,
+    pub(super) who: Who,
     pub(super) lease: Duration,
     pub(super) armed: bool,
 }
@@ -69,7 +69,7 @@ impl Doubt {
 impl Drop for Doubt {
     fn drop(&mut self) {
         if self.armed {
-            forget::disown(&self.engine, &self.lane.name, self.what, self.owner, self.lease);
+            forget::disown(&self.engine, &self.lane.name, self.what, self.who, self.lease);
         }
     }
 }
@@ -82,12 +82,13 @@ pub(super) async fn attempt(
     ask: Ask,
     lead: Lead,
     patience: Moment,
+    adoptable: Option<Adoptable>,
 ) -> Tried {
     let mut claim = ask.claim(&engine, &lane.name);
-    let _attempting = Attempting::begin(&lane, lead);
-    let (what, owner, lease) = (claim.what, claim.owner, claim.lease);
+    let _attempting = Attempting::begin(&lane, lead, adoptable);
+    let (what, who, lease) = (claim.what, ask.who(), claim.lease);
     let mut doubt =
-        Doubt { engine: engine.clone(), lane: lane.clone(), what, owner, lease, armed: false };
+        Doubt { engine: engine.clone(), lane: lane.clone(), what, who, lease, armed: false };
     let mut unsure = false;
     let mut retry = Retry::default();
     loop {
@@ -118,7 +119,7 @@ pub(super) async fn attempt(
                 engine.observe(ask.kind, &lane.name, Event::NotDurable);
                 doubt.settle();
                 if e.is_in_doubt() {
-                    forget::take_back(&engine, &lane.name, what, owner, lease).await;
+                    forget::take_back(&engine, &lane.name, what, who, lease).await;
                 }
                 return Tried::Failed(e, None);
             }
@@ -155,8 +156,17 @@ pub(super) struct Attempting<'a> {
 
 impl Attempting<'_> {
     /// Of one that leads, `attempting` is set.
-    pub(super) fn begin(lane: &LaneRef, lead: Lead) -> Attempting<'_> {
-        lane.state().attempts += 1;
+    pub(super) fn begin(
+        lane: &LaneRef,
+        lead: Lead,
+        adoptable: Option<Adoptable>,
+    ) -> Attempting<'_> {
+        let mut state = lane.state();
+        state.attempts += 1;
+        if lead == Lead::Caller {
+            state.attempt_work = adoptable;
+        }
+        drop(state);
         Attempting { lane, lead }
     }
 }
@@ -165,7 +175,10 @@ impl Drop for Attempting<'_> {
     fn drop(&mut self) {
         let mut state = self.lane.state();
         state.attempts -= 1;
-        state.attempting &= self.lead == Lead::None;
+        if self.lead != Lead::None {
+            state.attempting = false;
+            state.attempt_work = None;
+        }
         drop(state);
         self.lane.changed.notify_waiters();
         if self.lead == Lead::Caller {
@@ -188,17 +201,15 @@ pub(super) fn seat(
     let life = Life::fresh(sent, lease);
     lane.state().heard(sent);
     let home = engine.lanes.to_sit(&lane.name, what, ask.owner);
-    let begun = Begun { kind, what, owner: ask.owner, lease, watched, info: claim.info.clone() };
+    let begun = Begun { kind, what, who: ask.who(), lease, watched, info: claim.info.clone() };
     let tenure = Tenure::begin(engine, home.clone(), begun, life);
     if !what.is_held() {
         return Hold::of_nothing(tenure);
     }
     let mut state = home.state();
     let before = state.seat(&tenure, watched);
-    if lead != Lead::Driver {
-        state.welcome(ask.owner);
-    }
-    state.on_the_wire(ask.owner, 1, expires);
+    let beside = if lead == Lead::Driver { Vec::new() } else { state.same_owner(ask.owner) };
+    state.on_the_wire(ask.stay, 1, expires);
     if let What::LeasedPermits { count, .. } = what {
         state.wire_permits = count;
     }
@@ -206,8 +217,12 @@ pub(super) fn seat(
     state.burst_since = Some(engine.env.now());
     state.next_pass = None;
     drop(state);
+    release::let_in_beside(engine, &home, beside);
     if let Some(before) = before {
         before.lose();
+    }
+    if ask.explicit {
+        engine.forget_leaked(ask.stay); // it is no longer without a guard
     }
     tenure.observe(Event::Entered);
     Hold::new(tenure, watched)
@@ -219,15 +234,18 @@ pub(super) async fn reenter(
     tenure: Arc<Tenure>,
     ask: Ask,
     patience: Moment,
+    adoptable: Adoptable,
 ) -> Result<Option<Hold>> {
     let watched = ask.lease.is_none();
     // From here on dropping it takes the level back, whatever happens.
     let hold = Hold::new(tenure.clone(), watched);
     let stepping = Stepping::taken(&engine, &tenure.lane);
-    let depth = match tenure.lane.state().seat.as_ref() {
-        Some(seat) if Arc::ptr_eq(&seat.tenure, &tenure) => seat.depth,
-        _ => return Ok(None),
+    let depth = {
+        let mut state = tenure.lane.state();
+        state.step_work = Some(adoptable);
+        state.seat.as_ref().filter(|seat| Arc::ptr_eq(&seat.tenure, &tenure)).map(|seat| seat.depth)
     };
+    let Some(depth) = depth else { return Ok(None) };
     let mut retry = Retry::default();
     loop {
         // What this level asks for: it may be numbered although the outer one is not.
@@ -237,10 +255,11 @@ pub(super) async fn reenter(
         let sent = engine.env.now();
         match engine.store.acquire(&claim).await {
             Ok(Attempt::Acquired { token }) => {
+                tenure.lane.state().heard(sent);
                 if hold.state() == State::Lost {
                     tenure.lose(); // before the store's answer is noted, which it would undo
                 }
-                if !tenure.confirm(tenure.owner, depth, sent, claim.lease) {
+                if !tenure.confirm(tenure.stay, depth, sent, claim.lease) {
                     return Ok(None);
                 }
                 if watched {
@@ -249,28 +268,36 @@ pub(super) async fn reenter(
                 return Ok(Some(hold.with_token(token)));
             }
             Ok(Attempt::Busy { .. }) => {
+                tenure.lane.state().heard(sent);
                 tenure.lose();
                 return Ok(None);
             }
             Err(e) if e.is_not_durable() => {
-                let (owner, until) = (tenure.owner, sent.after(claim.lease));
-                tenure.lane.state().confirm(owner, owner, depth, until);
+                let (stay, until) = (tenure.stay, sent.after(claim.lease));
+                tenure.lane.state().confirm(stay, stay, depth, until);
                 engine.observe(ask.kind, &tenure.lane.name, Event::NotDurable);
                 drop(stepping);
                 // If the hold itself was lost meanwhile, whoever has its guard learns of that.
                 drop(release::unlock(hold).await);
                 return Err(e);
             }
-            Err(e) if e.is_retryable() && engine.env.now() < patience => {
-                tenure.doubt();
+            Err(e) => {
                 if e.is_in_doubt() {
-                    // It may stand in the store: if the level is taken back now, it is taken back there too.
-                    tenure.lane.state().wire = Some((tenure.owner, depth));
+                    tenure.lane.state().may_be_deeper(tenure.stay, depth);
                 }
+                if !e.is_retryable() || engine.env.now() >= patience {
+                    return Err(e);
+                }
+                tenure.doubt();
+                tenure.lane.state().unanswered(engine.env.now(), &e);
                 engine.env.sleep_apart(retry.next(&*engine.env).min(patience)).await;
+                if hold.state() == State::Lost {
+                    // An outage longer than the lease: another task may have the lock by now, and this is no re-entry.
+                    tenure.lose();
+                    return Ok(None);
+                }
                 renew_meanwhile(&tenure).await;
             }
-            Err(e) => return Err(e),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::acquire::Ask;
 use super::attempt::{Attempting, Doubt, Lead, seat, too_late};
+use super::detach::Adoptable;
 use super::hold::Hold;
 use super::lanes::LaneRef;
 use super::multi::Part;
@@ -26,7 +27,10 @@ pub(super) enum Together {
 
 /// Asks the store for several locks of one engine in one step. As one attempt does, it asks again after a failure, for as
 /// long as a command may take.
-pub(super) async fn attempt_together(parts: Vec<Part>) -> Result<Together> {
+pub(super) async fn attempt_together(
+    mut parts: Vec<Part>,
+    adoptable: Adoptable,
+) -> Result<Together> {
     let Some((engine, ..)) = parts.first() else { return Ok(Together::Apart) };
     let engine = engine.clone();
     let lane =
@@ -35,23 +39,23 @@ pub(super) async fn attempt_together(parts: Vec<Part>) -> Result<Together> {
     let mut leads = Vec::with_capacity(parts.len());
     for ((_, _, ask), lane) in parts.iter().zip(&lanes) {
         match lead(lane, ask) {
-            Some(lead) => leads.push(Attempting::begin(lane, lead)),
+            Some(lead) => leads.push(Attempting::begin(lane, lead, Some(adoptable.clone()))),
             None => return Ok(Together::Apart), // single tries know what to wait for
         }
     }
+    for (engine, name, ask) in parts.iter_mut().filter(|(_, _, ask)| ask.explicit) {
+        ask.stay = engine.stay_of(name, ask.what, ask.owner);
+    }
     let claims: Vec<Claim> = parts.iter().map(|(_, name, ask)| ask.claim(&engine, name)).collect();
-    let mut doubts: Vec<Doubt> = claims
-        .iter()
-        .zip(&lanes)
-        .map(|(claim, lane)| Doubt {
-            engine: engine.clone(),
-            lane: lane.clone(),
-            what: claim.what,
-            owner: claim.owner,
-            lease: claim.lease,
-            armed: false,
-        })
-        .collect();
+    let doubt = |((_, _, ask), lane): (&Part, &LaneRef)| Doubt {
+        engine: engine.clone(),
+        lane: lane.clone(),
+        what: ask.what,
+        who: ask.who(),
+        lease: ask.lease(&engine),
+        armed: false,
+    };
+    let mut doubts: Vec<Doubt> = parts.iter().zip(&lanes).map(doubt).collect();
     let mut arm = |armed| doubts.iter_mut().for_each(|doubt| doubt.armed = armed);
     let observe = |event| {
         parts.iter().for_each(|(_, name, ask)| engine.observe(ask.kind, name, event));
@@ -97,9 +101,9 @@ pub(super) async fn attempt_together(parts: Vec<Part>) -> Result<Together> {
             Err(e) if e.is_not_durable() => {
                 arm(false);
                 observe(Event::NotDurable);
-                let back = claims.iter().map(|claim| -> BoxFuture<'_, ()> {
-                    let Claim { name, what, owner, lease, .. } = claim;
-                    Box::pin(forget::take_back(&engine, name, *what, *owner, *lease))
+                let back = parts.iter().map(|(engine, name, ask)| -> BoxFuture<'_, ()> {
+                    let (what, who, lease) = (ask.what, ask.who(), ask.lease(engine));
+                    Box::pin(forget::take_back(engine, name, what, who, lease))
                 });
                 join_all(back.collect()).await;
                 observe(Event::GaveUp { waited: engine.env.now().since(start) });

@@ -1,62 +1,280 @@
-//! Work that a caller may watch but not cancel.
+//! Work that a caller may watch but not cancel, and that does not depend on the caller being polled.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
 use tokio::runtime::Handle;
 use tokio::runtime::RuntimeFlavor::MultiThread;
 
 use super::Engine;
+use super::receipts::{Answer, Answers, Receipt};
 use crate::config;
 use crate::env::{BoxFuture, Env};
+use crate::error::Result;
 
-/// Runs inside the caller's future while that is polled, which costs nothing; if the caller leaves, the rest runs to its
-/// end where no caller can end it. What nobody takes is dropped there: an unclaimed hold lets go.
-pub(crate) struct Detached<T: Send + 'static> {
-    work: Option<BoxFuture<'static, T>>,
+/// Runs inside the caller's future while that is polled, which costs nothing. If the caller leaves, the rest runs to its end where
+/// no caller can end it. If the caller neither polls nor leaves, a task that depends on the work [adopts](Adopt) it. A result that
+/// the caller does not take is dropped: a hold that is not collected is released.
+///
+/// Ends with `None` if the work was cut off, or if its result was dropped before the caller came for it: the caller starts anew.
+pub(crate) struct Detached<T: Send + 'static>(Arc<dyn Shared<T>>);
+
+/// Work that its caller polls now and then. Whoever depends on its end has it polled by the library's own thread instead.
+pub(crate) trait Adopt: fmt::Debug + Send + Sync {
+    /// Takes the work from its caller, who gets the result all the same if it comes for it soon.
+    fn adopt(self: Arc<Self>);
+}
+
+/// The caller's side of it. A trait, so that the compiler need not look through all that a result is made of whenever a program
+/// asks whether a future of this library is `Send`.
+trait Shared<T>: Adopt {
+    fn poll(self: Arc<Self>, cx: &mut Context<'_>) -> Poll<Option<T>>;
+
+    /// The caller is gone.
+    fn leave(self: Arc<Self>);
+}
+
+/// What callers' work may carry.
+trait Share: Send + Sync + 'static {}
+impl<X: Send + Sync + 'static> Share for X {}
+
+/// What a lane keeps of work that it depends on. Does not keep the work alive.
+pub(super) type Adoptable = Weak<dyn Adopt>;
+
+struct CallersWork<T, X = ()> {
+    stage: Mutex<Stage<T>>,
     env: Arc<dyn Env>,
+    /// What the caller shares with others besides.
+    more: X,
+}
+
+enum Stage<T> {
+    /// It is polled when the caller is.
+    Callers(BoxFuture<'static, T>, Option<Waker>),
+    /// The caller polls it at this moment. `wanted`: it is to be adopted after that.
+    Polled { wanted: bool },
+    /// The library's thread polls it, and wakes the caller at its end.
+    Adopted(Option<Waker>),
+    /// It has ended; `None` if it was cut off or its result was dropped.
+    Done(Option<T>),
+    /// The caller has the result, or has left.
+    Over,
 }
 
 impl<T: Send + 'static> Detached<T> {
-    pub(crate) fn new(
-        env: &Arc<dyn Env>,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> Detached<T> {
-        Detached { work: Some(Box::pin(work)), env: env.clone() }
+    /// `work` gets what it leaves in the lanes that depend on it.
+    pub(crate) fn new<F>(env: &Arc<dyn Env>, work: impl FnOnce(Weak<dyn Adopt>) -> F) -> Detached<T>
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        let shared = CallersWork::new(env, ());
+        let work = work(Arc::downgrade(&shared) as Weak<dyn Adopt>);
+        shared.begin(work)
     }
 }
 
 impl<T: Send + 'static> Future for Detached<T> {
-    type Output = T;
+    type Output = Option<T>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        let Some(work) = self.work.as_mut() else {
-            return Poll::Pending; // polled again after its end: there is nothing more to give
-        };
-        let answer = work.as_mut().poll(cx);
-        if answer.is_ready() {
-            self.work = None;
-        }
-        answer
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        self.0.clone().poll(cx)
     }
 }
 
 impl<T: Send + 'static> Drop for Detached<T> {
     fn drop(&mut self) {
-        let Some(work) = self.work.take() else { return };
-        // Not on the caller's runtime: it may be shutting down, and would drop the work half-done. But the connection that
-        // the work waits for lives there, and if nobody runs that runtime any more no answer ever comes. Then it is dropped
-        // after all, and what it leaves undone is done anew from here.
-        let env = self.env.clone();
-        self.env.spawn_apart(Box::pin(async move {
-            let enough = env.sleep_until(env.now().after(config::COMMAND_TIMEOUT * 2));
-            tokio::select! {
-                done = work => drop(done),
-                () = enough => {}
+        self.0.clone().leave();
+    }
+}
+
+impl<T: Send + 'static, X: Share> Shared<T> for CallersWork<T, X> {
+    fn poll(self: Arc<Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        let mut stage = self.stage();
+        let (mut work, waker) = match std::mem::replace(&mut *stage, Stage::Over) {
+            Stage::Callers(work, waker) => (work, waker),
+            Stage::Adopted(_) => {
+                *stage = Stage::Adopted(Some(cx.waker().clone()));
+                return Poll::Pending;
             }
-        }));
+            Stage::Done(result) => return Poll::Ready(result),
+            // Polled again after its end: there is nothing more to give. (It cannot be polled twice at once.)
+            Stage::Over | Stage::Polled { .. } => return Poll::Pending,
+        };
+        *stage = Stage::Polled { wanted: false };
+        drop(stage);
+        // If this panics the stage stays as it is: nobody polls the work again.
+        if let Poll::Ready(result) = work.as_mut().poll(cx) {
+            *self.stage() = Stage::Over;
+            return Poll::Ready(Some(result));
+        }
+        let waker = match waker {
+            Some(waker) if waker.will_wake(cx.waker()) => waker,
+            _ => cx.waker().clone(),
+        };
+        let mut stage = self.stage();
+        if matches!(*stage, Stage::Polled { wanted: true }) {
+            *stage = Stage::Adopted(Some(waker));
+            drop(stage);
+            run(self.clone(), work);
+        } else {
+            *stage = Stage::Callers(work, Some(waker));
+        }
+        Poll::Pending
+    }
+
+    fn leave(self: Arc<Self>) {
+        let before = std::mem::replace(&mut *self.stage(), Stage::Over);
+        // Not on the caller's runtime: it may be shutting down, and would drop the work half-done.
+        if let Stage::Callers(work, _) = before {
+            run(self, work);
+        }
+    }
+}
+
+impl<T: Send + 'static, X: Share> CallersWork<T, X> {
+    fn new(env: &Arc<dyn Env>, more: X) -> Arc<CallersWork<T, X>> {
+        Arc::new(CallersWork { stage: Mutex::new(Stage::Over), env: env.clone(), more })
+    }
+
+    fn begin(self: Arc<Self>, work: impl Future<Output = T> + Send + 'static) -> Detached<T> {
+        *self.stage() = Stage::Callers(Box::pin(work), None);
+        Detached(self)
+    }
+}
+
+impl<T, X> CallersWork<T, X> {
+    fn stage(&self) -> MutexGuard<'_, Stage<T>> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The result is there, or will never be. False if nobody is there to take it.
+    fn finish(&self, result: Option<T>) -> bool {
+        let mut stage = self.stage();
+        match std::mem::replace(&mut *stage, Stage::Over) {
+            Stage::Adopted(waker) => {
+                *stage = Stage::Done(result);
+                drop(stage);
+                if let Some(waker) = waker {
+                    waker.wake();
+                }
+                true
+            }
+            // The caller has left.
+            _ => {
+                drop(stage);
+                drop(result);
+                false
+            }
+        }
+    }
+
+    /// The caller did not come for the result.
+    fn drop_uncollected(&self) {
+        let mut stage = self.stage();
+        let uncollected = match &mut *stage {
+            Stage::Done(result) => result.take(),
+            _ => None,
+        };
+        drop(stage);
+        drop(uncollected); // releases what was acquired, so not under the lock
+    }
+}
+
+impl<T: Send + 'static, X: Share> Adopt for CallersWork<T, X> {
+    fn adopt(self: Arc<Self>) {
+        let mut stage = self.stage();
+        match std::mem::replace(&mut *stage, Stage::Over) {
+            Stage::Callers(work, waker) => {
+                *stage = Stage::Adopted(waker);
+                drop(stage);
+                run(self, work);
+            }
+            Stage::Polled { .. } => *stage = Stage::Polled { wanted: true },
+            before => *stage = before,
+        }
+    }
+}
+
+/// Runs adopted work on the library's own thread. The connection that it waits for lives on the caller's runtime, and if nobody
+/// runs that any more no answer ever comes: then the work is dropped after all, and what it leaves undone is done anew.
+fn run<T: Send + 'static, X: Share>(shared: Arc<CallersWork<T, X>>, work: BoxFuture<'static, T>) {
+    /// Also when the thread ends with the work in it.
+    struct Finish<T: Send + 'static, X: Share>(Option<Arc<CallersWork<T, X>>>);
+    impl<T: Send + 'static, X: Share> Drop for Finish<T, X> {
+        fn drop(&mut self) {
+            if let Some(shared) = self.0.take() {
+                shared.finish(None);
+            }
+        }
+    }
+    let env = shared.env.clone();
+    let mut finish = Finish(Some(shared));
+    env.clone().spawn_apart(Box::pin(async move {
+        let enough = env.sleep_until(env.now().after(config::COMMAND_TIMEOUT * 2));
+        let result = tokio::select! {
+            biased;
+            result = work => Some(result),
+            () = enough => None,
+        };
+        let Some(shared) = finish.0.take() else { return };
+        if shared.finish(result) {
+            env.sleep_until(env.now().after(config::UNCOLLECTED)).await;
+            shared.drop_uncollected();
+        }
+    }));
+}
+
+impl<T, X> fmt::Debug for CallersWork<T, X> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CallersWork")
+    }
+}
+
+/// A release that its caller watches: what is left to do, and the answer, which whoever does it gives. One allocation for both.
+pub(super) struct Watched {
+    shared: Arc<CallersWork<(), Answer>>,
+    work: Option<Detached<()>>,
+}
+
+impl Watched {
+    /// `work` gets the duty to answer, and what it leaves in the lane if there is something left to do.
+    pub(super) fn begin<F>(
+        env: &Arc<dyn Env>,
+        work: impl FnOnce(Receipt, Adoptable) -> Option<F>,
+    ) -> Watched
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let shared = CallersWork::new(env, Answer::default());
+        let adoptable = Arc::downgrade(&shared) as Adoptable;
+        let work = work(Receipt::of(shared.clone()), adoptable);
+        let work = work.map(|work| shared.clone().begin(work));
+        Watched { shared, work }
+    }
+
+    /// Whether somebody else does what is left to do.
+    pub(super) fn is_done_elsewhere(&self) -> bool {
+        self.work.is_none()
+    }
+
+    /// The answer; `None` if none will come.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<()>>> {
+        if let Some(work) = &mut self.work
+            && Pin::new(work).poll(cx).is_ready()
+        {
+            self.work = None;
+        }
+        // Looked at last: once it is there, what else is being told is no business of this caller.
+        self.shared.more.poll(cx)
+    }
+}
+
+impl Answers for CallersWork<(), Answer> {
+    fn answer(&self) -> &Answer {
+        &self.more
     }
 }
 

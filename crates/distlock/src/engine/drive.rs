@@ -44,6 +44,8 @@ pub(super) struct Driver {
     spins: u32,
     /// Until when a local holder is taken at its word.
     patience: Option<Moment>,
+    /// When work of this process that is in the way is adopted.
+    adopts: Option<Moment>,
     retry: Retry,
     bell: Option<Bell>,
     /// While it is at work.
@@ -60,6 +62,7 @@ impl Driver {
             tried: false,
             spins: 0,
             patience: None,
+            adopts: None,
             retry: Retry::default(),
             bell: None,
             turn: None,
@@ -146,8 +149,8 @@ enum Move {
     StandBack(Moment),
     /// Somebody of this process is in; the hold will pass from it.
     Behind(Arc<Tenure>),
-    /// Ask the store for the first in the queue.
-    Try(Ask, Ticket),
+    /// Ask the store for the first in the queue; under a new id, if the store has nothing under its present one.
+    Try(Ask, Ticket, bool),
 }
 
 pub(super) async fn drive(mut driver: Box<Driver>) {
@@ -158,9 +161,22 @@ pub(super) async fn drive(mut driver: Box<Driver>) {
     }
     loop {
         let now = engine.env.now();
-        let until = match next_move(&mut driver, now) {
+        let next = next_move(&mut driver, now);
+        if !matches!(next, Move::Settle) {
+            driver.adopts = None;
+        }
+        let until = match next {
             Move::End => return,
-            Move::Settle => Moment::NEVER,
+            // Whatever is in the way wakes this driver at its end. It may be work that its caller does not poll any more.
+            Move::Settle => match driver.adopts {
+                None => *driver.adopts.insert(now.after(config::ADOPT_AFTER)),
+                Some(at) if now < at => at,
+                Some(_) => {
+                    driver.adopts = Some(Moment::NEVER);
+                    engine.adopt(driver.name());
+                    Moment::NEVER
+                }
+            },
             Move::StandBack(until) => until,
             Move::Behind(holder) => match driver.patience {
                 // Most holders are done before a subscription would be.
@@ -172,8 +188,9 @@ pub(super) async fn drive(mut driver: Box<Driver>) {
                     *driver.patience.insert(engine.env.now().after(recheck))
                 }
             },
-            Move::Try(ask, ticket) => {
+            Move::Try(ask, ticket, anew) => {
                 driver.patience = None;
+                let ask = if anew { driver.under_new_stay(ask, ticket) } else { ask };
                 match driver.attempt(ask, ticket).await {
                     Some(until) => until.min(engine.env.now().after(recheck)),
                     None => continue,
@@ -195,12 +212,21 @@ pub(super) async fn drive(mut driver: Box<Driver>) {
 }
 
 impl Driver {
+    /// The same under a new id. Not with the lane locked: a named owner may have an id elsewhere.
+    fn under_new_stay(&self, ask: Ask, ticket: Ticket) -> Ask {
+        let who = self.engine.new_stay(&self.lane.name, ask.what, ask.owner, ask.explicit);
+        if let Some(waiter) = self.lane.state().waiter(ticket) {
+            (waiter.owner, waiter.stay) = (who.owner, who.stay);
+        }
+        Ask { owner: who.owner, stay: who.stay, ..ask }
+    }
+
     /// Asks for the lock. `None`: look again at once; else when to ask next if nothing happens before.
     async fn attempt(&mut self, ask: Ask, ticket: Ticket) -> Option<Moment> {
         let (engine, lane) = (self.engine.clone(), self.lane.clone());
-        let (owner, what, spin) = (ask.owner, ask.what, ask.spin);
+        let (who, what, spin) = (ask.who(), ask.what, ask.spin);
         let (lease, now) = (ask.lease(&engine), engine.env.now());
-        let mut tried = attempt(engine.clone(), lane.clone(), ask, Lead::Driver, now).await;
+        let mut tried = attempt(engine.clone(), lane.clone(), ask, Lead::Driver, now, None).await;
         // What was not durable has been taken back, and an earlier doubt with it.
         let failed = matches!(&tried, Tried::Failed(e, _) if !e.is_not_durable());
         let unsure = tried.take_doubt();
@@ -213,7 +239,7 @@ impl Driver {
         let waits = lane.state().tried(ticket, failed, unsure);
         lane.changed.notify_waiters();
         if (failed || unsure) && what.is_held() && !waits {
-            forget::disown(&engine, &lane.name, what, owner, lease);
+            forget::disown(&engine, &lane.name, what, who, lease);
         }
         let error = match tried {
             Tried::Won(_) => return None, // granted above
@@ -248,7 +274,7 @@ impl Driver {
 
     /// Listens for the first who waits, unless that one polls.
     async fn listen(&mut self) -> Result<()> {
-        let first = self.lane.state().queue.front().map(|w| (w.owner, w.what, w.spin));
+        let first = self.lane.state().queue.front().map(|w| (w.stay, w.what, w.spin));
         let Some((owner, what, None)) = first else { return Ok(()) };
         let name = self.lane.name.clone();
         let lease = Duration::ZERO;
@@ -288,12 +314,12 @@ impl LaneState {
 fn next_move(driver: &mut Driver, now: Moment) -> Move {
     let mut state = driver.lane.state();
     state.nudged = false; // whatever it was about is looked at now
-    let Some(first) = state.queue.front() else {
+    if state.queue.is_empty() {
         state.driving = false;
         state.listening = false;
         driver.ended = true;
         return Move::End;
-    };
+    }
     if !state.is_idle() {
         return Move::Settle;
     }
@@ -308,33 +334,36 @@ fn next_move(driver: &mut Driver, now: Moment) -> Move {
     {
         return Move::StandBack(until);
     }
+    let Some(first) = state.queue.front() else { return Move::Settle };
     let ask = Ask {
         kind: first.kind,
         what: first.what,
         spin: first.spin,
         owner: first.owner,
+        stay: first.stay,
         explicit: first.explicit,
         part: true, // of a request that has been told
         lease: first.lease,
         wait: Wait::Forever,
         asker: first.asker.clone(),
     };
-    let ticket = first.ticket;
+    let (ticket, anew) = (first.ticket, first.wants_new_stay());
     state.attempting = true;
     state.trying = Some(ticket);
     state.stand_back = None;
-    Move::Try(ask, ticket)
+    Move::Try(ask, ticket, anew)
 }
 
 /// Gives the hold to the waiter it was acquired for; if that has left, dropping it passes it on to the next.
 fn grant(lane: &LaneRef, ticket: Ticket, hold: super::Hold) {
     let mut state = lane.state();
     let waiter = state.leave(ticket);
-    state.welcome(hold.tenure.owner);
+    let beside = state.same_owner(hold.tenure.owner);
     if hold.tenure.what.opens_for_all() {
         state.open();
     }
     drop(state);
+    release::let_in_beside(&hold.tenure.engine, lane, beside);
     match waiter {
         Some(waiter) => drop(waiter.grant.send(Grant::Hold(hold))),
         None => drop(hold),

@@ -1,30 +1,22 @@
 //! Taking back what the store may have given although nobody here will use it.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-
 use super::Engine;
+use super::hold::Who;
 use super::lanes::LaneRef;
-use super::receipts::Receipts;
+use super::receipts::{Answer, Receipt, Receipts};
 use super::tell::{self, Leave, Stepping, free};
 use super::waiters::{Step, Waiter};
 use crate::config;
-use crate::owner::Owner;
 use crate::store::What;
 
-/// The store may have given this owner the lock, or keeps its place in a queue, and nobody here will use it: take it back.
-///
-/// An owner that could come back meanwhile must wait for that, or its new hold would be taken back too.
-pub(super) fn disown(
-    engine: &Arc<Engine>,
-    name: &Arc<str>,
-    what: What,
-    owner: Owner,
-    lease: Duration,
-) {
-    forget(engine, name, what, owner, lease, Receipts::default(), false);
+/// The store may have given this stay the lock, or keeps its place in a queue, and nobody here will use it: take it back. If the owner
+/// comes again meanwhile, that is another stay.
+pub(super) fn disown(engine: &Arc<Engine>, name: &Arc<str>, what: What, who: Who, lease: Duration) {
+    forget(engine, name, what, who, lease, Receipts::default());
 }
 
 /// [`disown`], and waits until the store knows, if that is soon.
@@ -32,53 +24,41 @@ pub(super) async fn take_back(
     engine: &Arc<Engine>,
     name: &Arc<str>,
     what: What,
-    owner: Owner,
+    who: Who,
     lease: Duration,
 ) {
-    let (receipt, received) = oneshot::channel();
+    let answer = Arc::<Answer>::default();
     let mut receipts = Receipts::default();
-    receipts.add(Some(receipt));
-    forget(engine, name, what, owner, lease, receipts, true);
-    let _ = received.await; // it is told again until it knows, whether anybody waits for that or not
+    receipts.add(Some(Receipt::of(answer.clone())));
+    forget(engine, name, what, who, lease, receipts);
+    let _ = poll_fn(|cx| answer.poll(cx)).await; // it is told again until it knows, whether anybody waits for that or not
 }
 
-/// `asking`: the attempt that this is about is still under way, so nobody else's is.
 fn forget(
     engine: &Arc<Engine>,
     name: &Arc<str>,
     what: What,
-    owner: Owner,
+    who: Who,
     lease: Duration,
     receipts: Receipts,
-    asking: bool,
 ) {
-    let lane = engine.lanes.to_sit(name, what, owner);
+    let lane = engine.lanes.to_sit(name, what, who.owner);
     let mut state = lane.state();
-    if state.has_seated(owner) {
+    if state.has_seated_stay(who.stay) {
         return;
     }
     state.forgetting += 1;
-    let at_once = asking || !state.attempting;
     drop(state);
     let forgetting = Forgetting(lane.clone());
     let engine = engine.clone();
     // A place in a queue outlives a short lease.
     let until = engine.env.now().after(lease.max(config::WATCHDOG));
     let env = engine.env.clone();
-    let mut stepping = at_once.then(|| step(&engine, &lane)).flatten();
+    let stepping = step(&engine, &lane);
     env.spawn_apart(Box::pin(async move {
         let _forgetting = forgetting;
-        if !at_once {
-            // It may be the same owner's, and then it clears this up. Meanwhile a holder is renewed: an attempt that nobody polls
-            // any more has no end.
-            lane.until(|state| !state.attempting).await;
-            if lane.state().has_seated(owner) {
-                return;
-            }
-            stepping = step(&engine, &lane);
-        }
         let _stepping = stepping;
-        let claim = tell::last_step(&engine, &lane.name, what, owner);
+        let claim = tell::last_step(&engine, &lane.name, what, who.stay);
         free(&engine, &lane, Leave::Forget(claim), until, receipts).await;
     }));
 }
@@ -108,6 +88,7 @@ impl Drop for Forgetting {
 pub(super) fn give_up(engine: &Arc<Engine>, lane: &LaneRef, waiter: &Waiter) {
     if waiter.unsure {
         let lease = waiter.lease.unwrap_or(engine.tuning.watchdog);
-        disown(engine, &lane.name, waiter.what, waiter.owner, lease);
+        let who = Who { owner: waiter.owner, stay: waiter.stay };
+        disown(engine, &lane.name, waiter.what, who, lease);
     }
 }

@@ -1,7 +1,7 @@
 //! What an acquisition is, and who may end it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::lanes::LaneRef;
@@ -14,6 +14,22 @@ use crate::observe::{Event, Subject};
 use crate::owner::Owner;
 use crate::store::{Claim, Kind, What};
 
+/// Who holds or wants a lock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Who {
+    /// As this process knows it.
+    pub(super) owner: Owner,
+    /// As the store knows it: see [`Ask::stay`](super::Ask::stay).
+    pub(super) stay: Owner,
+}
+
+impl Who {
+    /// One whose owner nobody named.
+    pub(super) fn new(stay: Owner) -> Who {
+        Who { owner: stay, stay }
+    }
+}
+
 /// One owner's stay in the lock, from acquisition to release; all guards of one owner on one name share it.
 #[derive(Debug)]
 pub(crate) struct Tenure {
@@ -21,7 +37,10 @@ pub(crate) struct Tenure {
     pub(super) lane: LaneRef,
     pub(crate) kind: Kind,
     pub(crate) what: What,
+    /// Who holds it, as this process knows it.
     pub(crate) owner: Owner,
+    /// Who holds it, as the store knows it.
+    pub(crate) stay: Owner,
     pub(crate) vitals: Arc<Vitals>,
     /// The newest fencing token; 0 for kinds that have none.
     token: AtomicU64,
@@ -31,6 +50,10 @@ pub(crate) struct Tenure {
     renew_at: AtomicU64,
     /// When the store is asked whether it has it, whoever renews it; [`Moment::NEVER`] if there is no doubt.
     ask_at: AtomicU64,
+    /// Until when its caller must have come for it; [`Moment::NEVER`] once it has, [`WITHDRAWN`] if it did not.
+    collect_by: AtomicU64,
+    /// That moment has passed once. The process may have stood still until then, and its caller with it: it gets as much time again.
+    is_overdue: AtomicBool,
     /// Where the watchdog keeps it.
     pub(super) slot: AtomicUsize,
     pub(super) since: Moment,
@@ -44,11 +67,14 @@ pub(crate) struct Tenure {
 pub(super) struct Begun {
     pub(super) kind: Kind,
     pub(super) what: What,
-    pub(super) owner: Owner,
+    pub(super) who: Who,
     pub(super) lease: Duration,
     pub(super) watched: bool,
     pub(super) info: Option<Arc<HolderInfo>>,
 }
+
+/// In place of the moment by which a hold must be collected: it was released because it was not.
+const WITHDRAWN: u64 = 0;
 
 impl Tenure {
     /// A hold accepted by the store, or passed on by its last holder.
@@ -58,7 +84,7 @@ impl Tenure {
         begun: Begun,
         life: Life,
     ) -> Arc<Tenure> {
-        let Begun { kind, what, owner, lease, watched, info } = begun;
+        let Begun { kind, what, who, lease, watched, info } = begun;
         let since = engine.env.now();
         let slow_at = engine.tuning.slow_hold.map_or(Moment::NEVER, |slow| since.after(slow));
         let tenure = Arc::new(Tenure {
@@ -66,12 +92,15 @@ impl Tenure {
             lane,
             kind,
             what,
-            owner,
+            owner: who.owner,
+            stay: who.stay,
             vitals: Arc::new(Vitals::new(life)),
             token: AtomicU64::new(0),
             lease,
             renew_at: AtomicU64::new(Moment::NEVER.as_nanos()),
             ask_at: AtomicU64::new(Moment::NEVER.as_nanos()),
+            collect_by: AtomicU64::new(since.after(config::UNCOLLECTED).as_nanos()),
+            is_overdue: AtomicBool::new(false),
             slot: AtomicUsize::new(usize::MAX),
             since,
             slow_at: AtomicU64::new(slow_at.as_nanos()),
@@ -110,6 +139,39 @@ impl Tenure {
 
     pub(super) fn is_asked(&self) -> bool {
         self.ask_at.load(Ordering::Acquire) != Moment::NEVER.as_nanos()
+    }
+
+    /// The caller has come for it. False if it was withdrawn before.
+    pub(super) fn collect(&self) -> bool {
+        let collect = |by| (by != WITHDRAWN).then_some(Moment::NEVER.as_nanos());
+        self.collect_by.fetch_update(Ordering::AcqRel, Ordering::Acquire, collect).is_ok()
+    }
+
+    /// The caller, which has not come for it yet, is at work: it gets so much more time.
+    pub(super) fn reserve(&self, more: Duration) {
+        let until = self.engine.env.now().after(more).as_nanos();
+        let never = Moment::NEVER.as_nanos();
+        let put_off = |by| (by != WITHDRAWN && by != never).then_some(until.max(by));
+        let _ = self.collect_by.fetch_update(Ordering::AcqRel, Ordering::Acquire, put_off);
+    }
+
+    /// Whether its caller should have come for it by now. Asked by the watchdog alone.
+    pub(super) fn is_uncollected(&self, now: Moment) -> bool {
+        let by = self.collect_by.load(Ordering::Acquire);
+        if by == WITHDRAWN || by > now.as_nanos() {
+            return false;
+        }
+        if !self.is_overdue.swap(true, Ordering::AcqRel) {
+            self.reserve(config::UNCOLLECTED);
+            return false;
+        }
+        true
+    }
+
+    /// Takes it back from a caller that does not come. False if that one has come after all.
+    pub(super) fn withdraw(&self, now: Moment) -> bool {
+        let withdraw = |by| (by != WITHDRAWN && by <= now.as_nanos()).then_some(WITHDRAWN);
+        self.collect_by.fetch_update(Ordering::AcqRel, Ordering::Acquire, withdraw).is_ok()
     }
 
     pub(super) fn slow_at(&self) -> Moment {
@@ -165,7 +227,7 @@ impl Tenure {
     /// What a step about this tenure says.
     pub(super) fn claim(&self, lease: Duration, depth: u32) -> Claim {
         let name = self.lane.name.clone();
-        let (owner, what, info) = (self.owner, self.what, self.info.clone());
+        let (owner, what, info) = (self.stay, self.what, self.info.clone());
         Claim { name, owner, lease, depth, heir_of: None, what, info }
     }
 
@@ -187,7 +249,7 @@ impl Tenure {
         sent: Moment,
         lease: Duration,
     ) -> bool {
-        let note = || self.lane.state().confirm(before, self.owner, depth, sent.after(lease));
+        let note = || self.lane.state().confirm(before, self.stay, depth, sent.after(lease));
         note();
         self.accept(sent, lease);
         let lost = self.vitals.is_over() && !self.is_released();
@@ -211,8 +273,7 @@ impl Tenure {
         }
     }
 
-    /// It is lost: nobody here believes in it any more, and nothing is sent in its name. (A late release could free
-    /// somebody else's hold if the owner is used again.)
+    /// It is lost: nobody here believes in it any more, and nothing is sent in its name.
     pub(crate) fn lose(self: &Arc<Tenure>) {
         if self.vitals.lose() {
             self.engine.watchdog.forget(self);
@@ -293,11 +354,11 @@ impl Hold {
         (self.tenure.clone(), self.watched)
     }
 
-    /// Leaves the lock as it is: nobody renews it and nobody releases it.
+    /// Leaves the lock as it is: nobody renews it and nobody releases it. Returns who the store knows as its holder.
     pub(crate) fn leak(self) -> Owner {
         let (tenure, watched) = self.disarm();
         tenure.lane.leak(&tenure, watched);
-        tenure.owner
+        tenure.stay
     }
 
     pub(crate) fn state(&self) -> State {

@@ -129,7 +129,7 @@ impl Lane {
             return;
         }
         // If the store still has its predecessor, whoever is about to tell it otherwise frees that instead.
-        if state.is_on_wire(tenure.owner) {
+        if state.is_on_wire(tenure.stay) {
             state.wire = None;
         }
         let receipts = (state.seat.take(), std::mem::take(&mut state.receipts));
@@ -155,10 +155,23 @@ impl Lane {
             state.leave_there(tenure);
             drop(state);
             drop(seat);
+            tenure.engine.remember_leaked(tenure);
             if alive {
                 tenure.observe(Event::Leaked);
             }
             self.announce();
+        }
+    }
+
+    /// Has the library's own thread poll what callers of this process have under way here.
+    pub(super) fn adopt(&self) {
+        let state = self.state();
+        let works = [state.attempt_work.clone(), state.step_work.clone()];
+        drop(state);
+        for work in works.into_iter().flatten() {
+            if let Some(work) = work.upgrade() {
+                work.adopt();
+            }
         }
     }
 

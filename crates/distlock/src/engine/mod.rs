@@ -17,6 +17,7 @@
 //! release.rs   the one road out: pass on, or free
 //! forget.rs    what the store may have and nobody wants: taken back
 //! tell.rs      telling the store what became of a hold, until it agrees
+//! stays.rs     which id the store knows an owner by
 //! tuning.rs    what a program can set
 //! watchdog.rs  renews, and declares loss
 //! ```
@@ -38,6 +39,7 @@ mod receipts;
 mod release;
 mod retry;
 mod shares;
+mod stays;
 mod tell;
 mod tuning;
 mod vitals;
@@ -64,7 +66,6 @@ pub(crate) use watchdog::extend;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use crate::config;
@@ -79,6 +80,8 @@ use alarm::Alarm;
 use drivers::Drivers;
 use lanes::{LaneRef, Lanes};
 use shares::Shares;
+use stays::Leaked;
+use wait::Askers;
 use waiters::LaneState;
 use watchdog::Watchdog;
 
@@ -106,11 +109,13 @@ pub(crate) struct Engine {
     drivers: Drivers,
     alarm: Arc<Alarm>,
     /// Callers who ask the store by themselves; more than this at once only get in each other's way.
-    askers: Shares<Arc<Semaphore>>,
+    askers: Shares<Arc<Askers>>,
     watchdog: Arc<Watchdog>,
     closed: AtomicBool,
     /// What steps that let go carry if holders say who they are: the store removes what it has kept.
     leaving: Option<Arc<HolderInfo>>,
+    /// What named owners left behind on purpose.
+    leaked: Leaked,
 }
 
 impl Engine {
@@ -126,7 +131,7 @@ impl Engine {
             watchdog: Watchdog::new(store.clone(), env.clone()),
             alarm: Alarm::new(env.clone()),
             drivers: Drivers::default(),
-            askers: Shares::new(|| Arc::new(Semaphore::new(config::ASKERS))),
+            askers: Shares::new(|| Askers::new(config::ASKERS)),
             store,
             env,
             observer,
@@ -135,6 +140,7 @@ impl Engine {
             lanes: Lanes::default(),
             closed: AtomicBool::new(false),
             leaving,
+            leaked: Leaked::default(),
         })
     }
 
@@ -158,7 +164,7 @@ impl Engine {
     }
 
     /// Whom a caller asks together with.
-    fn askers(&self, name: &str) -> Arc<Semaphore> {
+    fn askers(&self, name: &str) -> Arc<Askers> {
         self.askers.at(self.store.share(name)).clone()
     }
 
@@ -201,7 +207,7 @@ impl Engine {
     /// What the store knows under `name`, once this process's own steps have arrived there.
     pub(crate) async fn inspect(&self, what: What, name: &Arc<str>) -> Result<Snapshot> {
         self.settle(name).await;
-        self.ask(|| self.store.inspect(what, name)).await
+        self.ask(|| self.store.inspect(what, name)).await.map(|seen| self.in_own_names(seen))
     }
 
     /// Frees the lock whoever holds it. Holders in this process learn of it at once.
@@ -222,7 +228,7 @@ impl Engine {
                     "the first answer was lost: it is free now, but who held it is not known";
                 Err(Error::new(ErrorKind::Indeterminate, text))
             }
-            forced => forced,
+            forced => forced.map(|before| self.in_own_names(before)),
         }
     }
 
@@ -230,6 +236,7 @@ impl Engine {
     async fn settle(&self, name: &str) -> Vec<LaneRef> {
         let lanes = self.lanes.named(name);
         if lanes.iter().any(|lane| lane.state().stepping.is_some()) {
+            lanes.iter().for_each(|lane| lane.adopt());
             let settled = async {
                 for lane in &lanes {
                     lane.settled().await;
@@ -253,27 +260,42 @@ impl Engine {
         owner: Owner,
     ) -> Result<()> {
         self.settle(name).await;
-        let lane = self.lanes.find(name, what.sits_at(owner));
-        if lane.and_then(|lane| lane.tenure()).is_some_and(|tenure| tenure.owner == owner) {
+        if self.is_guarded(name, what, owner) {
             let text = "this process holds it through a guard; unlock that";
             return Err(Error::new(ErrorKind::NotHeld, text).about(kind, name));
         }
-        let claim = tell::last_step(self, name, what, owner);
+        let stay = self.left_by(name, what, owner);
+        let claim = tell::last_step(self, name, what, stay);
         let mut unsure = false;
         match self.ask_unsure(|| self.store.release(&claim), &mut unsure).await? {
             Released::NotHeld if !unsure => {
                 let text = format!("{owner} does not hold it");
                 Err(Error::new(ErrorKind::NotHeld, text).about(kind, name))
             }
-            _ => Ok(()),
+            _ => {
+                self.forget_leaked(stay);
+                Ok(())
+            }
         }
+    }
+
+    /// Has the library's own thread poll what callers of this process have under way about `name`.
+    fn adopt(&self, name: &str) {
+        self.lanes.named(name).iter().for_each(|lane| lane.adopt());
     }
 
     /// Looks after a count. Asks again only if the operation stays the same when it is done twice.
     pub(crate) async fn admin(&self, name: &Arc<str>, op: &Admin) -> Result<i64> {
+        self.admin_unsure(name, op).await.map(|(answer, _)| answer)
+    }
+
+    /// The same, with whether an earlier request for it got no answer: that one may have been done, or be done later.
+    pub(crate) async fn admin_unsure(&self, name: &Arc<str>, op: &Admin) -> Result<(i64, bool)> {
         self.settle(name).await;
         if op.is_idempotent() {
-            return self.ask(|| self.store.admin(name, op)).await;
+            let mut unsure = false;
+            let answer = self.ask_unsure(|| self.store.admin(name, op), &mut unsure).await?;
+            return Ok((answer, unsure));
         }
         let until = self.env.now().after(config::COMMAND_TIMEOUT);
         let mut retry = retry::Retry::default();
@@ -283,7 +305,7 @@ impl Engine {
                 Err(e) if e.kind() == ErrorKind::Unavailable && self.env.now() < until => {
                     self.env.sleep_until(retry.next(&*self.env).min(until)).await;
                 }
-                answer => return answer,
+                answer => return answer.map(|answer| (answer, false)),
             }
         }
     }
@@ -315,6 +337,7 @@ impl Engine {
         let mut busy = self.lanes.all();
         while !busy.is_empty() {
             for lane in busy {
+                lane.adopt();
                 lane.until(LaneState::is_quiet).await;
                 if let Some(tenure) = lane.tenure() {
                     release::revoke(&tenure);
@@ -331,14 +354,14 @@ fn was_in(before: &Snapshot, tenure: &Tenure) -> bool {
     let holds = |mode: Mode, owner: &str| {
         before.holders.iter().any(|holder| holder.mode == mode && holder.owner == owner)
     };
-    let owner = tenure.owner.to_string();
+    let owner = tenure.stay.to_string();
     match tenure.what {
         What::Read => holds(Mode::Read, &owner),
         What::Write { .. } => holds(Mode::Write, &owner),
         What::LeasedPermits { count, .. } => {
-            PermitId::of(tenure.owner, count).any(|id| holds(Mode::Permits, &id.to_string()))
+            PermitId::of(tenure.stay, count).any(|id| holds(Mode::Permits, &id.to_string()))
         }
-        _ => before.depth_of(&tenure.owner) > 0,
+        _ => before.depth_of(&tenure.stay) > 0,
     }
 }
 

@@ -98,18 +98,24 @@ async fn take_all(parts: Vec<Part>, wait: Wait) -> Result<All> {
         Wait::For(wait) => env.now().after(wait),
         Wait::Forever => Moment::NEVER,
     };
-    if let [one] = &parts[..] {
-        return Ok(match take(one, wait).await? {
-            Some(hold) => All::Held(vec![hold]),
-            None => All::Busy(Box::new(parts.swap_remove(0))),
-        });
+    if parts.len() == 1 {
+        loop {
+            match take(&parts[0], wait).await? {
+                Some(hold) if !hold.tenure.collect() => {} // came too late for it: begin anew
+                Some(hold) => return Ok(All::Held(vec![hold])),
+                None => return Ok(All::Busy(Box::new(parts.swap_remove(0)))),
+            }
+        }
     }
     let mut had: Vec<Option<Hold>> = parts.iter().map(|_| None).collect();
     let mut races = 0;
     under_one_owner(&mut parts);
     loop {
         let busy = match try_the_rest(&parts, &mut had).await {
-            Ok(None) => return Ok(All::Held(had.into_iter().flatten().collect())),
+            Ok(None) => match collect(&had) {
+                None => return Ok(All::Held(had.into_iter().flatten().collect())),
+                Some(busy) => busy,
+            },
             Ok(Some(busy)) => busy,
             Err(e) => return Err(undo(e, had).await),
         };
@@ -170,6 +176,7 @@ fn under_one_owner(parts: &mut [Part]) {
             true => *one.get_or_insert_with(|| engine.mint_owner()),
             false => engine.mint_owner(),
         };
+        ask.stay = ask.owner;
     }
 }
 
@@ -184,7 +191,10 @@ async fn try_the_rest(parts: &[Part], had: &mut [Option<Hold>]) -> Result<Option
         let count = parts[at..].iter().zip(&had[at..]).take_while(alike).count();
         if count > 1 {
             let group = parts[at..at + count].to_vec();
-            let together = Detached::new(&store.env, attempt_together(group));
+            let together =
+                Detached::new(&store.env, |adoptable| attempt_together(group, adoptable));
+            // If it was cut off, single tries find out what became of it.
+            let together = async { together.await.unwrap_or(Ok(Together::Apart)) };
             match alone(parts, had, at, together).await.map_err(|e| about(e, &parts[at]))? {
                 Together::Won(holds) => {
                     for (place, hold) in had[at..].iter_mut().zip(holds) {
@@ -205,6 +215,11 @@ async fn try_the_rest(parts: &[Part], had: &mut [Option<Hold>]) -> Result<Option
     Ok(had.iter().flatten().position(|hold| hold.state() == State::Lost))
 }
 
+/// The caller has come for all of them. Says which one has been withdrawn meanwhile, if one has.
+fn collect(had: &[Option<Hold>]) -> Option<usize> {
+    had.iter().position(|hold| hold.as_ref().is_some_and(|hold| !hold.tenure.collect()))
+}
+
 /// Asks for one, or some of one store. Whatever takes longer than an answer does is waited for without the others.
 async fn alone<T>(
     parts: &[Part],
@@ -213,6 +228,8 @@ async fn alone<T>(
     asking: impl Future<Output = Result<T>>,
 ) -> Result<T> {
     let mut asking = pin!(asking);
+    let more = config::REPLY_TIMEOUT * 2 + config::UNCOLLECTED;
+    had.iter().flatten().for_each(|hold| hold.tenure.reserve(more));
     if let Some(answer) = within(&*parts[at].0.env, config::REPLY_TIMEOUT, &mut asking).await {
         return answer;
     }

@@ -1,29 +1,111 @@
 //! Who waits to hear how a release went.
 
-use tokio::sync::oneshot;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use crate::error::Result;
 
-/// Where somebody waits for the answer to a release.
-pub(super) type Receipt = oneshot::Sender<Result<()>>;
-
-/// Those who wait for the same answer: nobody or one, as a rule.
+/// An answer to come. It may be part of something larger that is shared anyway, hence [`Answers`].
 #[derive(Debug, Default)]
-pub(super) struct Receipts(Option<Box<(Receipt, Receipts)>>);
+pub(super) struct Answer(Mutex<State>);
 
-impl Receipts {
-    pub(super) fn add(&mut self, receipt: Option<Receipt>) {
-        if let Some(receipt) = receipt {
-            let rest = std::mem::take(self);
-            *self = Receipts(Some(Box::new((receipt, rest))));
+#[derive(Debug)]
+enum State {
+    /// Who waits for it, once that is known.
+    Open(Option<Waker>),
+    /// `None`: nobody will answer.
+    Given(Option<Result<()>>),
+}
+
+impl Default for State {
+    fn default() -> State {
+        State::Open(None)
+    }
+}
+
+impl Answer {
+    /// The answer; `None` if none will come.
+    pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Result<()>>> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *state {
+            State::Given(answer) => Poll::Ready(answer.take()),
+            State::Open(waker) => {
+                *waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
         }
     }
 
-    pub(super) fn answer(mut self, how: &Result<()>) {
-        while let Some(first) = self.0.take() {
-            let (receipt, rest) = *first;
-            drop(receipt.send(how.clone()));
-            self = rest;
+    fn give(&self, answer: Option<Result<()>>) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *state, State::Given(answer));
+        drop(state);
+        if let State::Open(Some(waker)) = before {
+            waker.wake();
+        }
+    }
+}
+
+/// What has an [`Answer`] in it.
+pub(super) trait Answers: fmt::Debug + Send + Sync {
+    fn answer(&self) -> &Answer;
+}
+
+impl Answers for Answer {
+    fn answer(&self) -> &Answer {
+        self
+    }
+}
+
+/// The duty to answer. Dropped, it says that no answer will come.
+#[derive(Debug)]
+pub(super) struct Receipt(Option<Arc<dyn Answers>>);
+
+impl Receipt {
+    pub(super) fn of(answers: Arc<dyn Answers>) -> Receipt {
+        Receipt(Some(answers))
+    }
+
+    pub(super) fn send(mut self, answer: Result<()>) {
+        if let Some(to) = self.0.take() {
+            to.answer().give(Some(answer));
+        }
+    }
+}
+
+impl Drop for Receipt {
+    fn drop(&mut self) {
+        if let Some(to) = self.0.take() {
+            to.answer().give(None);
+        }
+    }
+}
+
+/// Those who wait for the same answer: nobody or one, as a rule.
+#[derive(Debug, Default)]
+pub(super) struct Receipts {
+    first: Option<Receipt>,
+    /// Those who came after the first.
+    more: Option<Box<Receipts>>,
+}
+
+impl Receipts {
+    pub(super) fn add(&mut self, receipt: Option<Receipt>) {
+        let Some(receipt) = receipt else { return };
+        if self.first.is_some() {
+            self.more = Some(Box::new(std::mem::take(self)));
+        }
+        self.first = Some(receipt);
+    }
+
+    pub(super) fn answer(self, how: &Result<()>) {
+        let mut next = Some(self);
+        while let Some(Receipts { first, more }) = next {
+            if let Some(receipt) = first {
+                receipt.send(how.clone());
+            }
+            next = more.map(|more| *more);
         }
     }
 }

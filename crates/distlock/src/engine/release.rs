@@ -3,16 +3,16 @@
 //! Letting go happens here and now, in memory; the [store is told](super::tell) in a future that no caller can drop.
 
 use std::collections::VecDeque;
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 
 use tokio::sync::oneshot;
 
 use super::Engine;
-use super::detach::{self, Detached};
+use super::detach::{self, Adoptable, Watched};
 use super::forget::give_up;
-use super::hold::{Begun, Hold, Tenure};
+use super::hold::{Begun, Hold, Tenure, Who};
 use super::lanes::LaneRef;
 use super::receipts::Receipt;
 use super::tell::{Stepping, tell};
@@ -26,38 +26,47 @@ use crate::observe::Event;
 /// Lets go of one level and tells nobody.
 pub(super) fn let_go(tenure: Arc<Tenure>, watched: bool) {
     let engine = tenure.engine.clone();
-    if let Parting::Tell(stepping) = part(tenure, watched, None) {
+    if let Parting::Tell(stepping) = part(tenure, watched, None, None) {
         detach::start(&engine, tell(stepping));
     }
 }
 
 /// Lets go of one level and says how it went.
 pub(crate) async fn unlock(hold: Hold) -> Result<()> {
-    let (receipt, mut received) = oneshot::channel();
-    let (tenure, mut work) = begin_unlock(hold, receipt);
-    let answer = poll_fn(|cx| {
-        if let Some(telling) = &mut work
-            && Pin::new(telling).poll(cx).is_ready()
-        {
-            work = None;
+    let (tenure, watched) = hold.disarm();
+    let env = tenure.engine.env.clone();
+    let parted = tenure.clone();
+    let mut release = Watched::begin(&env, |receipt, adoptable| {
+        match part(parted, watched, Some(receipt), Some(adoptable)) {
+            Parting::Tell(stepping) => Some(tell(stepping)),
+            Parting::Lost | Parting::Done => None,
         }
-        // Looked at last: once it is there, what else is being told is no business of this caller.
-        Pin::new(&mut received).poll(cx)
     });
-    let answer = answer.await.unwrap_or_else(|_| match tenure.is_released() {
-        true => Err(Error::new(ErrorKind::Indeterminate, "the release was interrupted")),
-        false => Err(lost()),
+    let until = env.now().after(config::COMMAND_TIMEOUT);
+    // What is told before the release may take longer than this caller waits; what this one tells itself keeps to its own limit.
+    let mut limit = release.is_done_elsewhere().then(|| env.sleep_apart(until));
+    let answer = poll_fn(|cx| {
+        if let Poll::Ready(answer) = release.poll(cx) {
+            return Poll::Ready(answer.unwrap_or_else(|| match tenure.is_released() {
+                true => Err(Error::new(ErrorKind::Indeterminate, "the release was interrupted")),
+                false => Err(lost()),
+            }));
+        }
+        match limit.as_mut().map(|limit| limit.as_mut().poll(cx)) {
+            Some(Poll::Ready(())) => Poll::Ready(Err(unlock_too_slow(&tenure))),
+            Some(Poll::Pending) | None => Poll::Pending,
+        }
     });
-    answer.map_err(|e| e.about(tenure.kind, &tenure.lane.name))
+    answer.await.map_err(|e| e.about(tenure.kind, &tenure.lane.name))
 }
 
-fn begin_unlock(hold: Hold, receipt: Receipt) -> (Arc<Tenure>, Option<Detached<()>>) {
-    let (tenure, watched) = hold.disarm();
-    let work = match part(tenure.clone(), watched, Some(receipt)) {
-        Parting::Tell(stepping) => Some(Detached::new(&tenure.engine.env, tell(stepping))),
-        Parting::Lost | Parting::Done => None,
-    };
-    (tenure, work)
+/// The error for a release that goes on without its caller.
+fn unlock_too_slow(tenure: &Tenure) -> Error {
+    let outage = tenure.lane.state().outage.as_ref().map(|outage| outage.error.clone());
+    outage.unwrap_or_else(|| {
+        let text = "the store has not confirmed the release in time; it is told in the background, and the lease ends in any case";
+        Error::new(ErrorKind::Indeterminate, text)
+    })
 }
 
 pub(crate) fn lost() -> Error {
@@ -75,7 +84,13 @@ enum Parting {
     Tell(Stepping),
 }
 
-fn part(tenure: Arc<Tenure>, watched: bool, receipt: Option<Receipt>) -> Parting {
+/// Lets go of one level, here and now. `adoptable`: the caller polls what is left to do.
+fn part(
+    tenure: Arc<Tenure>,
+    watched: bool,
+    receipt: Option<Receipt>,
+    adoptable: Option<Adoptable>,
+) -> Parting {
     let engine = &tenure.engine;
     let lane = &tenure.lane;
     let mut state = lane.state();
@@ -88,7 +103,7 @@ fn part(tenure: Arc<Tenure>, watched: bool, receipt: Option<Receipt>) -> Parting
         seat.watched -= u32::from(watched);
         tenure.watch(seat.watched > 0);
         state.receipts.add(receipt);
-        return tell_if_idle(engine, lane, state);
+        return tell_if_idle(engine, lane, state, adoptable);
     }
     if !tenure.finish() {
         drop(state);
@@ -98,14 +113,17 @@ fn part(tenure: Arc<Tenure>, watched: bool, receipt: Option<Receipt>) -> Parting
     let leaked = seat.leaked;
     let next = if leaked { None } else { pass_on(&mut state, &tenure, state_before) };
     match next {
-        Some((grant, hold)) => {
+        Some(Passed { grant, hold, beside }) => {
             // The hold has passed: as far as its last holder is concerned, it is released.
-            receipt.map(|receipt| receipt.send(Ok(())));
+            if let Some(receipt) = receipt {
+                receipt.send(Ok(()));
+            }
             let emptied = state.queue.is_empty();
-            let parting = tell_if_idle(engine, lane, state);
+            let parting = tell_if_idle(engine, lane, state, adoptable);
             if emptied {
                 lane.nudge(); // the driver has nobody left to drive for
             }
+            let_in_beside(engine, lane, beside);
             tenure.observe_release();
             hold.tenure.observe(Event::Entered);
             // A waiter that has just left returns the hold by dropping it.
@@ -118,7 +136,7 @@ fn part(tenure: Arc<Tenure>, watched: bool, receipt: Option<Receipt>) -> Parting
                 state.leave_there(&tenure);
             }
             state.receipts.add(receipt);
-            let parting = tell_if_idle(engine, lane, state);
+            let parting = tell_if_idle(engine, lane, state, adoptable);
             drop(gone);
             tenure.observe_release();
             parting
@@ -142,18 +160,28 @@ fn tell_if_idle(
     engine: &Arc<Engine>,
     lane: &LaneRef,
     mut state: std::sync::MutexGuard<'_, LaneState>,
+    adoptable: Option<Adoptable>,
 ) -> Parting {
     if state.stepping.is_some() {
-        if state.seat.is_none() {
+        let vacant = state.seat.is_none();
+        if vacant {
             state.part_from(lane);
-            drop(state);
+        }
+        // This waits for its end now.
+        let in_the_way = state.step_work.clone();
+        drop(state);
+        if vacant {
             lane.changed.notify_waiters(); // no need to wait for more hand-offs
+        }
+        if let Some(work) = in_the_way.and_then(|work| work.upgrade()) {
+            work.adopt();
         }
         return Parting::Done;
     }
     match state.work() {
         Some(work) => {
             state.stepping = Some(work.step());
+            state.step_work = adoptable;
             drop(state);
             Parting::Tell(Stepping::taken(engine, lane))
         }
@@ -169,11 +197,7 @@ fn tell_if_idle(
 
 /// Local hand-off: the next waiter of this process gets the hold without a round trip, for a bounded burst, while the
 /// lease has life left. The store learns the new owner in the background.
-fn pass_on(
-    state: &mut LaneState,
-    tenure: &Arc<Tenure>,
-    before: State,
-) -> Option<(oneshot::Sender<Grant>, Hold)> {
+fn pass_on(state: &mut LaneState, tenure: &Arc<Tenure>, before: State) -> Option<Passed> {
     let engine = &tenure.engine;
     let now = engine.env.now();
     let within_burst = state.burst < config::BURST_COUNT
@@ -209,12 +233,41 @@ fn pass_on(
     let (kind, what) = (next.kind, next.what);
     let lane = tenure.lane.clone();
     let info = next.asker.as_ref().map(|asker| asker.info(&*engine.env));
-    let begun = Begun { kind, what, owner: next.owner, lease, watched, info };
+    let (owner, explicit) = (next.owner, next.explicit);
+    let who = match next.wants_new_stay() {
+        true => engine.new_stay(&tenure.lane.name, what, owner, explicit),
+        false => Who { owner, stay: next.stay },
+    };
+    let begun = Begun { kind, what, who, lease, watched, info };
     let heir = Tenure::begin(engine, lane, begun, expected);
     state.seat(&heir, watched);
-    state.welcome(next.owner);
+    let beside = state.same_owner(who.owner);
     state.burst += 1;
-    Some((next.grant, Hold::new(heir, watched)))
+    Some(Passed { grant: next.grant, hold: Hold::new(heir, watched), beside })
+}
+
+/// A hold that has passed to the next waiter of this process.
+struct Passed {
+    grant: oneshot::Sender<Grant>,
+    hold: Hold,
+    /// Those who wait under the same owner.
+    beside: Vec<Waiter>,
+}
+
+/// Their owner holds the lock now: each of them can re-enter. What the store may have under the id of one of them is not used.
+pub(super) fn let_in_beside(engine: &Arc<Engine>, lane: &LaneRef, waiters: Vec<Waiter>) {
+    for waiter in waiters {
+        give_up(engine, lane, &waiter);
+        drop(waiter.grant.send(Grant::Again));
+    }
+}
+
+/// Releases a hold that its caller has not come for: its future is not polled, and must not keep others out. If the caller comes
+/// later it starts anew.
+pub(super) fn withdraw(tenure: &Arc<Tenure>) {
+    if tenure.withdraw(tenure.engine.env.now()) {
+        let_go(tenure.clone(), tenure.is_watched());
+    }
 }
 
 /// Takes a hold away from its guards and tells the store.
@@ -225,7 +278,7 @@ pub(super) fn revoke(tenure: &Arc<Tenure>) {
     }
     let alive = tenure.revoke();
     let gone = state.seat.take();
-    let parting = tell_if_idle(&tenure.engine, &tenure.lane, state);
+    let parting = tell_if_idle(&tenure.engine, &tenure.lane, state, None);
     drop(gone);
     if alive {
         tenure.observe(Event::Revoked);
@@ -249,9 +302,8 @@ pub(super) fn fail_all(engine: &Arc<Engine>, lane: &LaneRef, error: &Error) {
 pub(super) fn trouble(engine: &Arc<Engine>, lane: &LaneRef, error: &Error) {
     let now = engine.env.now();
     let mut state = lane.state();
-    let since = state.outage.as_ref().map_or(now, |(since, _)| *since);
-    let LaneState { queue, answered, outage, .. } = &mut *state;
-    *outage = Some((since, error.clone()));
+    let since = state.unanswered(now, error);
+    let LaneState { queue, answered, .. } = &mut *state;
     let mut over = VecDeque::new();
     let mut at = 0;
     while at < queue.len() {
@@ -269,6 +321,10 @@ pub(super) fn trouble(engine: &Arc<Engine>, lane: &LaneRef, error: &Error) {
 }
 
 fn fail(engine: &Arc<Engine>, lane: &LaneRef, waiters: VecDeque<Waiter>, error: &Error) {
+    // A driver that is nudged does not rest: not if nothing has changed for it, or it would ask a dead store without a pause.
+    if waiters.is_empty() {
+        return;
+    }
     for waiter in waiters {
         give_up(engine, lane, &waiter);
         drop(waiter.grant.send(Grant::Failed(error.clone())));

@@ -47,12 +47,14 @@ impl Drop for Stepping {
         match state.work() {
             Some(work) => {
                 state.stepping = Some(work.step());
+                state.step_work = None;
                 drop(state);
                 let again = Stepping::taken(&self.engine, &self.lane);
                 self.engine.env.spawn_apart(Box::pin(tell(again)));
             }
             None => {
                 state.stepping = None;
+                state.step_work = None;
                 if state.left.take().is_some() {
                     state.wire = None;
                 }
@@ -75,7 +77,7 @@ impl Drop for Stepping {
 #[derive(Debug)]
 pub(super) enum Work {
     /// Nobody of this process holds it any more.
-    Free { owner: Owner, until: Moment, permits: u32 },
+    Free { stay: Owner, until: Moment, permits: u32 },
     /// A re-entry was undone.
     Shrink { tenure: Arc<Tenure>, depth: u32 },
     /// It passed to another owner of this process.
@@ -94,19 +96,19 @@ impl Work {
 impl LaneState {
     /// The next thing to tell the store: the difference between the seat and the wire.
     pub(super) fn work(&self) -> Option<Work> {
-        let (owner, depth) = self.wire?;
+        let (stay, depth) = self.wire?;
         let until = self.wire_until.unwrap_or(Moment::NEVER);
         if let (None, Some(left)) = (&self.seat, &self.left) {
-            let pass = || Work::Pass { from: owner, heir: left.clone(), until };
-            return (left.owner != owner).then(pass);
+            let pass = || Work::Pass { from: stay, heir: left.clone(), until };
+            return (left.stay != stay).then(pass);
         }
         match &self.seat {
             None => {
                 let permits = self.wire_permits;
-                Some(Work::Free { owner, until, permits })
+                Some(Work::Free { stay, until, permits })
             }
-            Some(seat) if seat.tenure.owner != owner => {
-                Some(Work::Pass { from: owner, heir: seat.tenure.clone(), until })
+            Some(seat) if seat.tenure.stay != stay => {
+                Some(Work::Pass { from: stay, heir: seat.tenure.clone(), until })
             }
             Some(seat) if seat.depth < depth => {
                 Some(Work::Shrink { tenure: seat.tenure.clone(), depth: seat.depth })
@@ -133,8 +135,8 @@ pub(super) async fn tell(stepping: Stepping) {
     let (engine, lane) = (&stepping.engine, &stepping.lane);
     while let Some((work, receipts)) = take_work(lane) {
         match work {
-            Work::Free { owner, until, permits } => {
-                let claim = last_step(engine, &lane.name, lane.what(permits), owner);
+            Work::Free { stay, until, permits } => {
+                let claim = last_step(engine, &lane.name, lane.what(permits), stay);
                 free(engine, lane, Leave::Release(claim), until, receipts).await;
             }
             Work::Shrink { tenure, depth } => shrink(engine, &tenure, depth, receipts).await,
@@ -147,10 +149,10 @@ pub(super) async fn tell(stepping: Stepping) {
     }
 }
 
-/// The claim that gives up everything `owner` holds.
-pub(super) fn last_step(engine: &Engine, name: &Arc<str>, what: What, owner: Owner) -> Claim {
+/// The claim that gives up everything this stay has.
+pub(super) fn last_step(engine: &Engine, name: &Arc<str>, what: What, stay: Owner) -> Claim {
     let (name, lease, info) = (name.clone(), Duration::ZERO, engine.leaving.clone());
-    Claim { name, owner, lease, depth: 0, heir_of: None, what, info }
+    Claim { name, owner: stay, lease, depth: 0, heir_of: None, what, info }
 }
 
 /// How an owner leaves.
@@ -186,11 +188,13 @@ pub(super) async fn free(
     until: Moment,
     mut receipts: Receipts,
 ) {
-    let owner = leave.claim().owner;
+    let stay = leave.claim().owner;
     let patience = engine.env.now().after(config::COMMAND_TIMEOUT);
     let mut retry = Retry::default();
     let mut unsure = false;
+    let mut sent;
     let answered = loop {
+        sent = engine.env.now();
         match leave.tell(&*engine.store).await {
             Err(e) if e.is_retryable() => {
                 unsure |= e.is_in_doubt();
@@ -209,7 +213,10 @@ pub(super) async fn free(
         }
     };
     let mut state = lane.state();
-    if state.is_on_wire(owner) {
+    if answered.is_ok() {
+        state.heard(sent);
+    }
+    if state.is_on_wire(stay) {
         state.wire = None;
     }
     if std::mem::take(&mut state.spent)
@@ -239,6 +246,7 @@ async fn shrink(engine: &Arc<Engine>, tenure: &Arc<Tenure>, depth: u32, mut rece
     let patience = engine.env.now().after(config::COMMAND_TIMEOUT);
     let mut retry = Retry::default();
     loop {
+        let sent = engine.env.now();
         match engine.store.release(&claim).await {
             Ok(Released::NotHeld) => {
                 tenure.lose();
@@ -246,6 +254,7 @@ async fn shrink(engine: &Arc<Engine>, tenure: &Arc<Tenure>, depth: u32, mut rece
             }
             Err(e) if e.is_retryable() && engine.env.now() < tenure.vitals.deadline() => {
                 tenure.doubt();
+                tenure.lane.state().unanswered(engine.env.now(), &e);
                 if engine.env.now() >= patience {
                     std::mem::take(&mut receipts).answer(&Err(e)); // this goes on without the caller
                 }
@@ -255,9 +264,10 @@ async fn shrink(engine: &Arc<Engine>, tenure: &Arc<Tenure>, depth: u32, mut rece
                 // The count on the wire is for others to read; the truth about levels is the seat's.
                 tenure.reassure();
                 let mut state = tenure.lane.state();
-                if state.is_on_wire(tenure.owner) {
-                    state.wire = Some((tenure.owner, depth));
+                if told.is_ok() {
+                    state.heard(sent);
                 }
+                state.may_be_deeper(tenure.stay, depth);
                 drop(state);
                 return receipts.answer(&told.map(drop));
             }
@@ -297,6 +307,7 @@ async fn pass(engine: &Arc<Engine>, from: Owner, heir: &Arc<Tenure>, until: Mome
         let sent = engine.env.now();
         match engine.store.acquire(&claim).await {
             Ok(Attempt::Acquired { .. }) => {
+                heir.lane.state().heard(sent);
                 heir.confirm(from, 1, sent, claim.lease);
                 return;
             }
@@ -310,7 +321,7 @@ async fn pass(engine: &Arc<Engine>, from: Owner, heir: &Arc<Tenure>, until: Mome
                 unsure |= matches!(&failed, Err(e) if e.is_in_doubt());
                 dispossess(&heir.lane, from);
                 if unsure {
-                    let claim = last_step(engine, heir.name(), heir.what, heir.owner);
+                    let claim = last_step(engine, heir.name(), heir.what, heir.stay);
                     let until = sent.after(heir.lease);
                     let forget = Leave::Forget(claim);
                     free(engine, &heir.lane, forget, until, Receipts::default()).await;

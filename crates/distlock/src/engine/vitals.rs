@@ -136,11 +136,11 @@ impl Vitals {
         Moment::from_nanos(self.expires.load(Ordering::Acquire))
     }
 
-    /// A step sent at `sent` was accepted with this lease.
+    /// A step sent at `sent` was accepted with this lease. Never shortens: the store does not, either.
     pub(super) fn accept(&self, sent: Moment, lease: Duration) {
         let life = Life::fresh(sent, lease);
-        self.expires.store(life.expires.as_nanos(), Ordering::Release);
-        self.deadline.store(life.deadline.as_nanos(), Ordering::Release);
+        self.expires.fetch_max(life.expires.as_nanos(), Ordering::AcqRel);
+        self.deadline.fetch_max(life.deadline.as_nanos(), Ordering::AcqRel);
         self.reassure();
     }
 

@@ -1,7 +1,8 @@
 //! How long a caller waits, and what came of it.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -9,7 +10,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::Engine;
 use super::lanes::LaneRef;
 use super::waiters::LaneState;
-use crate::env::Moment;
+use crate::config;
+use crate::env::{Env, Moment};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Outcome;
 
@@ -46,20 +48,79 @@ impl Outcome {
     }
 }
 
+/// Callers who ask the store by themselves; more than so many at once only get in each other's way.
+#[derive(Debug)]
+pub(super) struct Askers {
+    turns: Arc<Semaphore>,
+    /// How many turns have ended.
+    ended: AtomicU64,
+    is_supervised: AtomicBool,
+}
+
+/// A caller's turn to ask.
+#[derive(Debug)]
+pub(super) struct AskersTurn {
+    askers: Arc<Askers>,
+    _turn: OwnedSemaphorePermit,
+}
+
+impl Drop for AskersTurn {
+    fn drop(&mut self) {
+        self.askers.ended.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Askers {
+    pub(super) fn new(at_once: usize) -> Arc<Askers> {
+        let (ended, is_supervised) = (AtomicU64::new(0), AtomicBool::new(false));
+        Arc::new(Askers { turns: Arc::new(Semaphore::new(at_once)), ended, is_supervised })
+    }
+
+    pub(super) fn try_turn(self: &Arc<Askers>) -> Option<AskersTurn> {
+        let turn = self.turns.clone().try_acquire_owned().ok()?;
+        Some(AskersTurn { askers: self.clone(), _turn: turn })
+    }
+}
+
 /// Waits for a turn to ask.
 pub(super) async fn crowded(
     engine: Arc<Engine>,
-    askers: Arc<Semaphore>,
+    askers: Arc<Askers>,
     patience: Moment,
-) -> Result<OwnedSemaphorePermit> {
+) -> Result<AskersTurn> {
     let full = || Error::new(ErrorKind::Unavailable, "too many ask for locks at once");
-    let turn = askers.acquire_owned();
-    if patience == Moment::NEVER {
-        return turn.await.map_err(|_| full());
+    if !askers.is_supervised.swap(true, Ordering::AcqRel) {
+        engine.env.spawn_apart(Box::pin(supervise(engine.env.clone(), Arc::downgrade(&askers))));
     }
-    tokio::select! {
-        turn = turn => turn.map_err(|_| full()),
-        () = engine.env.sleep_until(patience) => Err(full()),
+    let turn = askers.turns.clone().acquire_owned();
+    let turn = match patience {
+        Moment::NEVER => turn.await,
+        patience => tokio::select! {
+            turn = turn => turn,
+            () = engine.env.sleep_until(patience) => return Err(full()),
+        },
+    };
+    turn.map(|turn| AskersTurn { askers, _turn: turn }).map_err(|_| full())
+}
+
+/// While there is a crowd: if no turn ends for as long as an answer may take, those who have them are not polled any more. They must
+/// not keep the others from asking, so there are more turns then. One task for a crowd: a timer each would cost more than waiting.
+async fn supervise(env: Arc<dyn Env>, askers: Weak<Askers>) {
+    let ended = || askers.upgrade().map(|askers| askers.ended.load(Ordering::Relaxed));
+    loop {
+        let before = ended();
+        env.sleep_apart(env.now().after(config::REPLY_TIMEOUT * 2)).await;
+        let Some(askers) = askers.upgrade() else { return };
+        if askers.turns.available_permits() > 0 {
+            askers.is_supervised.store(false, Ordering::Release);
+            // A crowd that has just begun takes this task for its own.
+            let begun = askers.turns.available_permits() == 0;
+            if !begun || askers.is_supervised.swap(true, Ordering::AcqRel) {
+                return;
+            }
+        } else if ended() == before {
+            askers.turns.add_permits(config::ASKERS);
+        }
     }
 }
 
@@ -76,8 +137,14 @@ pub(super) async fn settle(
         lane.until(until).await;
         lane.count().until(|state| state.releasing == 0).await;
     };
+    let adopted = async {
+        engine.env.sleep_until(engine.env.now().after(config::ADOPT_AFTER)).await;
+        engine.adopt(&lane.name);
+        std::future::pending::<()>().await
+    };
     tokio::select! {
         () = settled => Ok(()),
+        () = adopted => Ok(()),
         () = engine.env.sleep_until(patience) => Err(Error::new(ErrorKind::Unavailable, text)),
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::acquire::Ask;
+use super::detach::Adoptable;
 use super::drive::Driver;
 use super::hold::{Hold, Tenure};
 use super::receipts::Receipts;
@@ -57,6 +58,8 @@ pub(super) type Ticket = NonZeroU64;
 pub(super) struct Waiter {
     pub(super) ticket: Ticket,
     pub(super) owner: Owner,
+    /// See [`Ask::stay`].
+    pub(super) stay: Owner,
     pub(super) kind: Kind,
     pub(super) what: What,
     pub(super) spin: Option<Backoff>,
@@ -68,6 +71,14 @@ pub(super) struct Waiter {
     pub(super) unsure: bool,
     pub(super) grant: oneshot::Sender<Grant>,
     pub(super) asker: Option<Arc<Asker>>,
+}
+
+impl Waiter {
+    /// Whether the store has nothing under its id. Then it gets a new one before it is asked for again: an attempt that was answered
+    /// may have been withdrawn by the store, and that may still be on its way; it must not hit the next attempt.
+    pub(super) fn wants_new_stay(&self) -> bool {
+        !self.unsure && !self.what.leaves_traces()
+    }
 }
 
 /// This process has had its burst: it does not ask again before the others had theirs.
@@ -82,7 +93,7 @@ pub(super) struct StandBack {
 #[derive(Debug, Default)]
 pub(super) struct LaneState {
     pub(super) seat: Option<Seat>,
-    /// The owner and depth that the store was last known to have for this process, and until when at least.
+    /// The stay and depth that the store was last known to have for this process, and until when at least.
     pub(super) wire: Option<(Owner, u32)>,
     pub(super) wire_until: Option<Moment>,
     /// A hold that nobody here has any more and that stays as it is, while a step about it is under way.
@@ -91,14 +102,17 @@ pub(super) struct LaneState {
     pub(super) wire_permits: u32,
     /// How many releases of lanes that are counted here are on their way.
     pub(super) releasing: u32,
-    /// How many owners the store is told to forget. Meanwhile nobody comes in: it could be one of them, and its new hold would be
-    /// taken back too.
+    /// How many stays the store is told to forget. Meanwhile nobody of this process asks: one of them may still be in the way.
     pub(super) forgetting: u32,
     /// What follows the present step is a release, and counted in another lane already.
     pub(super) parting: bool,
     pub(super) stepping: Option<Step>,
+    /// The work that does so, if a caller polls it.
+    pub(super) step_work: Option<Adoptable>,
     /// The lane's one contender asks the store.
     pub(super) attempting: bool,
+    /// The work that does so, if a caller polls it.
+    pub(super) attempt_work: Option<Adoptable>,
     /// How many ask it, with those who go beside the contender.
     pub(super) attempts: u32,
     /// The waiter that the driver asks for now. If it leaves meanwhile, what became of it is the driver's to settle.
@@ -123,9 +137,20 @@ pub(super) struct LaneState {
     pub(super) next_pass: Option<Moment>,
     /// Who wants to know how the next release went.
     pub(super) receipts: Receipts,
-    /// When the store last answered, and the error since then.
+    /// When the last step was sent that the store answered.
     pub(super) answered: Option<Moment>,
-    pub(super) outage: Option<(Moment, Error)>,
+    /// Set while the store does not answer.
+    /// In a box because most lanes have none.
+    pub(super) outage: Option<Box<Outage>>,
+}
+
+/// The store could not be asked, and has not answered since.
+#[derive(Clone, Debug)]
+pub(super) struct Outage {
+    pub(super) since: Moment,
+    /// When the last step failed.
+    pub(super) last: Moment,
+    pub(super) error: Error,
 }
 
 impl LaneState {
@@ -139,7 +164,7 @@ impl LaneState {
         let (grant, granted) = oneshot::channel();
         self.tickets += 1;
         let ticket = Ticket::MIN.saturating_add(self.tickets);
-        let Ask { kind, what, spin, owner, explicit, lease, .. } = *ask;
+        let Ask { kind, what, spin, owner, stay, explicit, lease, .. } = *ask;
         if self.queue.capacity() == 0 {
             self.queue.reserve_exact(1); // most names have one waiter
         }
@@ -147,6 +172,7 @@ impl LaneState {
         let waiter = Waiter {
             ticket,
             owner,
+            stay,
             kind,
             what,
             spin,
@@ -209,10 +235,17 @@ impl LaneState {
         self.trying.is_some_and(|ticket| !waits(ticket))
     }
 
-    /// The store answered a question sent then.
+    /// The store has just answered a step of this lane, of whatever sort, which was sent then.
     pub(super) fn heard(&mut self, sent: Moment) {
-        self.answered = Some(sent);
+        self.answered = self.answered.max(Some(sent));
         self.outage = None;
+    }
+
+    /// A step failed because the store could not be asked. Says since when that is so.
+    pub(super) fn unanswered(&mut self, now: Moment, error: &Error) -> Moment {
+        let since = self.outage.as_ref().map_or(now, |outage| outage.since);
+        self.outage = Some(Box::new(Outage { since, last: now, error: error.clone() }));
+        since
     }
 
     /// Puts an accepted hold into the seat. Whoever sat there has lost it: the store would not have given it away.
@@ -223,19 +256,19 @@ impl LaneState {
         self.seat.replace(seat).map(|old| old.tenure)
     }
 
-    /// Those who wait under the owner that has just come in can come in beside it. Not asked before whoever the seat
-    /// was won for has left the queue.
-    pub(super) fn welcome(&mut self, owner: Owner) {
+    /// Those who wait under the owner that has just come in can come in beside it: takes them out of the queue, for
+    /// [`let_in_beside`](super::release::let_in_beside). Not asked before the waiter that the seat was won for has left the queue.
+    pub(super) fn same_owner(&mut self, owner: Owner) -> Vec<Waiter> {
+        let mut same = Vec::new();
         let mut at = 0;
         while at < self.queue.len() {
             if self.queue[at].explicit && self.queue[at].owner == owner {
-                if let Some(waiter) = self.queue.remove(at) {
-                    drop(waiter.grant.send(Grant::Again));
-                }
+                same.extend(self.queue.remove(at));
             } else {
                 at += 1;
             }
         }
+        same
     }
 
     /// Those who wait for what the first of them has just got can most likely have it too: let each ask for itself. But
@@ -251,20 +284,28 @@ impl LaneState {
     }
 
     /// The store has this for sure, until then at least.
-    pub(super) fn on_the_wire(&mut self, owner: Owner, depth: u32, until: Moment) {
-        self.wire = Some((owner, depth));
+    pub(super) fn on_the_wire(&mut self, stay: Owner, depth: u32, until: Moment) {
+        self.wire = Some((stay, depth));
         self.wire_until = Some(until);
     }
 
-    pub(super) fn is_on_wire(&self, owner: Owner) -> bool {
-        self.wire.is_some_and(|(on_wire, _)| on_wire == owner)
+    pub(super) fn is_on_wire(&self, stay: Owner) -> bool {
+        self.wire.is_some_and(|(on_wire, _)| on_wire == stay)
     }
 
     /// The store accepted a step about what `before` had. Noted unless the lane has moved on to somebody else since; if
     /// nobody sits here any more, noting it is what gets it freed.
-    pub(super) fn confirm(&mut self, before: Owner, owner: Owner, depth: u32, until: Moment) {
+    pub(super) fn confirm(&mut self, before: Owner, stay: Owner, depth: u32, until: Moment) {
         if self.is_on_wire(before) || self.wire.is_none() && self.seat.is_none() {
-            self.on_the_wire(owner, depth, until);
+            self.on_the_wire(stay, depth, until);
+        }
+    }
+
+    /// The store may have this depth of a stay that it has anyway: if the level is released, the store must be told. Not noted
+    /// if the lane has moved on to another stay since.
+    pub(super) fn may_be_deeper(&mut self, stay: Owner, depth: u32) {
+        if self.is_on_wire(stay) {
+            self.wire = Some((stay, depth));
         }
     }
 
@@ -279,6 +320,11 @@ impl LaneState {
 
     pub(super) fn has_seated(&self, owner: Owner) -> bool {
         self.seat.as_ref().is_some_and(|seat| seat.tenure.owner == owner)
+    }
+
+    /// Whether it is this very stay that sits here.
+    pub(super) fn has_seated_stay(&self, stay: Owner) -> bool {
+        self.seat.as_ref().is_some_and(|seat| seat.tenure.stay == stay)
     }
 
     pub(super) fn sits(&self, tenure: &Arc<Tenure>) -> bool {

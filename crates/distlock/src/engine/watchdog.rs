@@ -5,13 +5,14 @@
 //! became of the renewals.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::detach::Adopt;
 use super::hold::Tenure;
-use super::release;
+use super::release::{self, withdraw};
 use super::tell::Stepping;
 use super::vitals::State;
 use super::waiters::Step;
@@ -116,7 +117,7 @@ impl Watchdog {
 
     /// Who is due, who is dead, who is held for long, and when to look again.
     fn look(&self, found: &mut Found) -> Option<Moment> {
-        let Found { due, dead, slow } = found;
+        let Found { due, dead, slow, uncollected } = found;
         let now = self.env.now();
         let mut slots = self.slots();
         if slots.closed {
@@ -131,6 +132,9 @@ impl Watchdog {
             if deadline <= now {
                 dead.push(tenure.clone());
                 continue;
+            }
+            if tenure.is_uncollected(now) {
+                uncollected.push(tenure.clone());
             }
             match tenure.slow_at() {
                 at if at <= now => slow.push(tenure.clone()),
@@ -170,6 +174,8 @@ struct Found {
     due: Vec<Arc<Tenure>>,
     dead: Vec<Arc<Tenure>>,
     slow: Vec<Arc<Tenure>>,
+    /// Their callers are not polled.
+    uncollected: Vec<Arc<Tenure>>,
 }
 
 async fn watch(dog: Arc<Watchdog>) {
@@ -177,7 +183,7 @@ async fn watch(dog: Arc<Watchdog>) {
         let poked = dog.poke.notified();
         let mut found = Found::default();
         let Some(next) = dog.look(&mut found) else { return };
-        let Found { mut due, dead, slow } = found;
+        let Found { mut due, dead, slow, uncollected } = found;
         for tenure in dead {
             // Those before it took their time: a renewal may have come through.
             if deadline(&tenure) <= dog.env.now() {
@@ -186,6 +192,11 @@ async fn watch(dog: Arc<Watchdog>) {
         }
         for tenure in slow {
             tenure.warn();
+        }
+        if !uncollected.is_empty() {
+            due.retain(|tenure| !uncollected.iter().any(|other| Arc::ptr_eq(tenure, other)));
+            // Not on this thread: a store may block it.
+            dog.env.spawn_apart(Box::pin(async move { uncollected.iter().for_each(withdraw) }));
         }
         // Those whose server is gone are answered late, and must not keep the others waiting.
         due.sort_by_cached_key(|tenure| dog.store.share(&tenure.lane.name));
@@ -226,7 +237,12 @@ impl Renewal {
     /// `None` if another step of the lane is under way; it is tried again soon.
     fn begin(tenure: &Arc<Tenure>, lease: Duration) -> Option<Renewal> {
         let mut state = tenure.lane.state();
-        if state.stepping.is_some() || !state.sits(tenure) {
+        if state.stepping.is_some() {
+            drop(state);
+            tenure.lane.adopt(); // it may have no end otherwise, and the hold would not outlive that
+            return None;
+        }
+        if !state.sits(tenure) {
             return None;
         }
         state.stepping = Some(Step::Renew);
@@ -241,12 +257,14 @@ impl Renewal {
     /// The store has answered, or not.
     fn end(self, sent: Moment, answer: Result<bool>) -> Result<bool> {
         let tenure = self.tenure;
-        let (owner, depth) = (tenure.owner, self.claim.depth);
+        let (stay, depth) = (tenure.stay, self.claim.depth);
+        if answer.is_ok() {
+            tenure.lane.state().heard(sent);
+        }
         if answer.is_ok() && self.asked {
             tenure.ask(Moment::NEVER);
         }
-        let answer =
-            answer.map(|held| held && tenure.confirm(owner, depth, sent, self.claim.lease));
+        let answer = answer.map(|held| held && tenure.confirm(stay, depth, sent, self.claim.lease));
         match &answer {
             Ok(true) => tenure.observe(Event::Renewed),
             Ok(false) => tenure.lose(),
@@ -320,13 +338,20 @@ fn again(tenure: &Tenure, retry: Duration) {
 }
 
 /// Makes a hold last at least `lease` from now.
-pub(crate) async fn extend(tenure: Arc<Tenure>, lease: Duration) -> Result<()> {
+pub(crate) async fn extend(
+    tenure: Arc<Tenure>,
+    lease: Duration,
+    adoptable: Weak<dyn Adopt>,
+) -> Result<()> {
     let engine = tenure.engine.clone();
     let patience = engine.env.now().after(config::COMMAND_TIMEOUT);
     let mut retry = super::retry::Retry::default();
     loop {
         if tenure.vitals.state(engine.env.now()) == State::Lost {
             return Err(release::lost());
+        }
+        if tenure.lane.state().stepping.is_some() {
+            tenure.lane.adopt();
         }
         tokio::select! {
             () = tenure.lane.settled() => {}
@@ -336,6 +361,7 @@ pub(crate) async fn extend(tenure: Arc<Tenure>, lease: Duration) -> Result<()> {
             }
         }
         let Some(renewal) = Renewal::begin(&tenure, lease) else { continue };
+        tenure.lane.state().step_work = Some(adoptable.clone());
         let claims = [renewal.claim.clone()];
         let sent = engine.env.now();
         let answer = engine.store.renew(&claims).await.pop().unwrap_or(Ok(false));

@@ -33,7 +33,8 @@ impl Handle {
     }
 
     pub(crate) async fn force(&self, what: What) -> Result<Snapshot> {
-        let before = self.engine.force(what, self.named()?).await.map_err(|e| self.about(e))?;
+        let before = Box::pin(self.engine.force(what, self.named()?)).await;
+        let before = before.map_err(|e| self.about(e))?;
         if let Some(holder) = before.holders.first() {
             let (name, kind, holder) = (&*before.name, self.kind.as_str(), &holder.owner);
             tracing::warn!(target: "distlock", kind, name, %holder, "freed by force");
@@ -42,16 +43,23 @@ impl Handle {
     }
 
     pub(crate) async fn unlock(&self, what: What, owner: &Owner) -> Result<()> {
-        let released = self.engine.release_leaked(self.kind, what, self.named()?, *owner).await;
-        released.map_err(|e| self.about(e))
+        let released = self.engine.release_leaked(self.kind, what, self.named()?, *owner);
+        Box::pin(released).await.map_err(|e| self.about(e))
     }
 
     pub(crate) async fn inspect(&self, what: What) -> Result<Snapshot> {
-        self.engine.inspect(what, self.named()?).await.map_err(|e| self.about(e))
+        // In a box, as all questions are: asked rarely, and programs' own futures stay small.
+        let seen = Box::pin(self.engine.inspect(what, self.named()?)).await;
+        seen.map_err(|e| self.about(e))
     }
 
     pub(crate) async fn admin(&self, op: Admin) -> Result<i64> {
-        self.engine.admin(self.named()?, &op).await.map_err(|e| self.about(e))
+        Box::pin(self.engine.admin(self.named()?, &op)).await.map_err(|e| self.about(e))
+    }
+
+    /// The same, with whether an earlier request for it got no answer.
+    pub(crate) async fn admin_unsure(&self, op: Admin) -> Result<(i64, bool)> {
+        self.engine.admin_unsure(self.named()?, &op).await.map_err(|e| self.about(e))
     }
 
     /// The full name, prefix included; empty if the name is not valid.
@@ -168,7 +176,8 @@ macro_rules! exclusive_handle {
 
             /// How many times this owner holds it.
             pub async fn hold_count(&self, owner: &$crate::Owner) -> $crate::Result<u32> {
-                Ok(self.inspect().await?.depth_of(owner))
+                let seen = self.inspect().await?;
+                Ok(seen.depth_of(&self.handle.engine.owner_of(&seen.name, *owner)))
             }
 
             /// How long it stays locked unless it is renewed; `None` if it is free.

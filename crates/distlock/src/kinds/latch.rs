@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::handle::Handle;
 use crate::engine::{self, Detached, Engine};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::request::{Acquire, Got, May, Must};
 use crate::store::{Admin, Kind, LatchOp, Snapshot, What};
 
@@ -96,7 +96,11 @@ impl Latch {
     pub async fn count_down(&self) -> Result<i64> {
         let latch = self.clone();
         let env = &self.handle.engine.env;
-        Detached::new(env, async move { latch.counted_down().await }).await
+        let counted = Detached::new(env, |_| async move { latch.counted_down().await }).await;
+        counted.unwrap_or_else(|| {
+            let text = "the count-down was cut off: it may or may not have been counted";
+            Err(Error::new(ErrorKind::Indeterminate, text))
+        })
     }
 
     /// [`count_down`](Latch::count_down) for blocking code.
@@ -107,7 +111,12 @@ impl Latch {
 
     async fn counted_down(&self) -> Result<i64> {
         let request = self.handle.engine.mint_owner();
-        let left = self.admin(LatchOp::CountDown { request }).await?;
+        let count_down = Admin::Latch(LatchOp::CountDown { request });
+        let (left, unsure) = self.handle.admin_unsure(count_down).await?;
+        // A request without an answer may still arrive: the store must know that it was done, until it forgets by itself.
+        if unsure {
+            return Ok(left);
+        }
         // It is not asked again, so the store need not know any more. If this does not arrive, it forgets by itself.
         let latch = self.clone();
         self.handle.engine.env.spawn(Box::pin(async move {

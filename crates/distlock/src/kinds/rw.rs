@@ -184,17 +184,18 @@ impl Rw {
 
     /// Whether this owner reads or writes.
     pub async fn is_held_by(&self, owner: &Owner) -> Result<bool> {
-        Ok(self.inspect().await?.depth_of(owner) > 0)
+        let seen = self.inspect().await?;
+        Ok(seen.depth_of(&self.handle.engine.owner_of(&seen.name, *owner)) > 0)
     }
 
     /// How many times this owner reads.
     pub async fn read_hold_count(&self, owner: &Owner) -> Result<u32> {
-        Ok(count(&self.inspect().await?, owner, Mode::Read))
+        self.count(owner, Mode::Read).await
     }
 
     /// How many times this owner writes.
     pub async fn write_hold_count(&self, owner: &Owner) -> Result<u32> {
-        Ok(count(&self.inspect().await?, owner, Mode::Write))
+        self.count(owner, Mode::Write).await
     }
 
     /// How long it stays locked unless it is renewed, with several readers as long as the last of them; `None` if it is
@@ -208,16 +209,17 @@ impl Rw {
         self.handle.inspect(What::Read).await
     }
 
+    async fn count(&self, owner: &Owner, mode: Mode) -> Result<u32> {
+        let seen = self.inspect().await?;
+        let owner = self.handle.engine.owner_of(&seen.name, *owner).to_string();
+        let own = seen.holders.iter().filter(|holder| holder.mode == mode && holder.owner == owner);
+        Ok(own.map(|holder| holder.depth).sum())
+    }
+
     /// The full name, prefix included; empty if the name is not valid.
     pub fn name(&self) -> &str {
         self.handle.name()
     }
-}
-
-fn count(seen: &Snapshot, owner: &Owner, mode: Mode) -> u32 {
-    let owner = owner.to_string();
-    let own = seen.holders.iter().filter(|holder| holder.mode == mode && holder.owner == owner);
-    own.map(|holder| holder.depth).sum()
 }
 
 impl fmt::Debug for Rw {
