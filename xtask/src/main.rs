@@ -14,7 +14,8 @@ cargo xtask COMMAND
                  ARGS go to `cargo test`: -p CRATE, --test FILE, NAME, -- --nocapture
   bench [ARGS]   installs the servers that are missing, then runs the benchmarks;
                  ARGS go to the benchmark: --json, --quick, or the workloads to run: w1 w3
-  soak [MINUTES] the tests of load, at full length, again and again for that long; 60
+  soak [MINUTES] late packets in network namespaces (as root), then the tests of load,
+                 at full length, again and again for that long; 60
   ci             what a change must pass: .ci/run
   setup          installs the servers that are missing, and prints the variables that
                  name them: eval \"$(cargo xtask setup)\"

@@ -49,7 +49,8 @@ pub(crate) fn bench(args: &[String]) -> Result<ExitCode, String> {
     Ok(exit_code(status))
 }
 
-/// The tests of load at full length, optimised, until the time is over or one fails.
+/// The long tests: late packets in network namespaces once, then the tests of load at full length, optimised, until the time is over
+/// or one fails.
 pub(crate) fn soak(args: &[String]) -> Result<ExitCode, String> {
     let minutes = match args {
         [] => 60.0,
@@ -57,7 +58,17 @@ pub(crate) fn soak(args: &[String]) -> Result<ExitCode, String> {
         _ => return Err("soak takes a number of minutes".into()),
     };
     let end = Instant::now() + Duration::from_secs_f64(60.0 * f64::max(minutes, 0.0));
-    let servers = servers::ensure(&root(), &target_dir())?;
+    let mut servers = servers::ensure(&root(), &target_dir())?;
+    servers.ensure_namespaces();
+    let mut command = cargo();
+    command.args(["test", "--release", "--package", "distlock", "--all-features"]);
+    command.args(["--test", "late", "--", "--ignored", "--nocapture", "--test-threads", "1"]);
+    command.envs(servers.variables());
+    let (status, tally) = tee(command)?;
+    if !status.success() {
+        conclude(&servers, status, &tally);
+        return Ok(exit_code(status));
+    }
     for round in 1.. {
         println!("soak: round {round}");
         let mut command = cargo();

@@ -114,6 +114,14 @@ impl Servers {
         self.found.iter().any(|found| found.variable == REDIS)
     }
 
+    /// Installs what it takes to make network namespaces and to lose packets in them. Tests that cannot make them skip.
+    pub(crate) fn ensure_namespaces(&mut self) {
+        let missing = ["ip", "ss", "iptables"].iter().any(|program| on_path(program).is_none());
+        if missing && let Err(why) = apt_install(&["iproute2", "iptables"]) {
+            self.skip("network namespaces", &why);
+        }
+    }
+
     /// The variables by which the tests find the servers.
     pub(crate) fn variables(&self) -> impl Iterator<Item = (&'static str, &Path)> {
         self.found.iter().map(|found| (found.variable, found.path.as_path()))
