@@ -63,7 +63,7 @@ fn tries_questions_and_the_operators_tools() {
         assert!(block_on(mutex.is_held_by(guard.owner())).unwrap());
         assert_eq!(block_on(mutex.hold_count(guard.owner())).unwrap(), 1);
         assert!(block_on(mutex.ttl()).unwrap().unwrap() <= SOON);
-        assert_eq!(block_on(mutex.holder()).unwrap().unwrap().owner, guard.owner().to_string());
+        assert_eq!(block_on(mutex.holder()).unwrap().unwrap().owner, guard.stay().to_string());
         block_on(guard.extend(2 * SOON)).unwrap();
         let inner = mutex.lock().owner(guard.owner()).blocking().unwrap();
         inner.unlock_blocking().unwrap();

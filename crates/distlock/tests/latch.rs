@@ -36,6 +36,7 @@ server_promises! {
     a_lost_message_hangs_nobody
     a_lost_subscription_wakes_everybody
     a_lost_reply_counts_once
+    a_late_request_counts_once
     a_count_whose_answer_is_lost_is_not_set_twice
     a_server_that_is_gone_is_an_outage
 }

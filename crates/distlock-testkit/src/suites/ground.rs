@@ -66,7 +66,8 @@ struct Inner {
 /// Has the store at `site` keep a promise, and leave nothing behind. Says so where the store is not installed.
 pub async fn stand<F: Future<Output = ()>>(site: Site, promise: impl FnOnce(Ground) -> F) {
     let Some(ground) = Ground::at(site) else { return };
-    promise(ground.clone()).await;
+    // In a box: all of a promise's futures in one type would be deeper than the compiler likes.
+    Box::pin(promise(ground.clone())).await;
     ground.assert_clean().await;
 }
 

@@ -32,12 +32,13 @@ async fn a_scribbled_count_does_no_harm() {
     for count in ["many", "-5", "99999999999999999999", ""] {
         let me = locks.owner();
         let outer = mutex.lock().owner(&me).lease(HOUR).await.unwrap();
-        server.cli(&["HSET", "k", &me.to_string(), count]).await;
+        let stay = outer.stay().to_string();
+        server.cli(&["HSET", "k", &stay, count]).await;
         let inner = mutex.lock().owner(&me).lease(HOUR).await.expect(count);
         assert_eq!(mutex.hold_count(&me).await.unwrap(), 2, "{count:?}");
-        server.cli(&["HSET", "k", &me.to_string(), count]).await;
+        server.cli(&["HSET", "k", &stay, count]).await;
         inner.unlock().await.expect(count);
-        server.cli(&["HSET", "k", &me.to_string(), count]).await;
+        server.cli(&["HSET", "k", &stay, count]).await;
         outer.unlock().await.expect(count);
         assert!(!server.exists("k").await, "{count:?}");
     }

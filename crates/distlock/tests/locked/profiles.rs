@@ -67,7 +67,7 @@ async fn a_service_runs_on_four_stores_unchanged() {
     let simple = Profiles::get("simple").await.unwrap();
     let guard = simple.mutex("k").lock().await.unwrap();
     let value: String = server.ask(&["GET", "simple:k"]).await;
-    assert_eq!(value, guard.owner().to_string());
+    assert_eq!(value, guard.stay().to_string());
     assert!(simple.simple("k").try_lock().await.unwrap().is_none());
     let deeper = simple.mutex("k").lock().owner(guard.owner()).await.unwrap();
     deeper.unlock().await.unwrap();

@@ -36,7 +36,7 @@ async fn a_lock_that_another_process_freed_by_force_is_lost_and_not_taken_back()
     assert_eq!(log.count("forced", Event::Lost), 1);
     // The next holder was never in danger.
     let holders = server.hgetall("forced").await;
-    assert_eq!(holders.keys().collect::<Vec<_>>(), [&next.owner().to_string()]);
+    assert_eq!(holders.keys().collect::<Vec<_>>(), [&next.stay().to_string()]);
     next.unlock().await.unwrap();
 }
 
@@ -155,7 +155,7 @@ async fn a_holder_that_was_stopped_past_its_lease_knows_it_when_it_goes_on() {
     assert!(is_said("lost stopped"), "{said:?}");
     eventually("held by the next one", async || next.state() == State::Held).await;
     let holders = server.hgetall("stopped").await;
-    assert_eq!(holders.keys().collect::<Vec<_>>(), [&next.owner().to_string()]);
+    assert_eq!(holders.keys().collect::<Vec<_>>(), [&next.stay().to_string()]);
     next.unlock().await.unwrap();
     // Its watch may have its say before the answer.
     holder.send("lock stopped");

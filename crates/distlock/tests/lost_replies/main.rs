@@ -61,7 +61,7 @@ impl Stage {
     }
 
     async fn assert_held(&self, guard: &Guard, depth: u32) {
-        let expected = BTreeMap::from([(guard.owner().to_string(), depth.to_string())]);
+        let expected = BTreeMap::from([(guard.stay().to_string(), depth.to_string())]);
         eventually("the hold stands in the store at its depth", async || {
             self.holders(guard.name()).await == expected
         })

@@ -224,7 +224,7 @@ async fn a_hand_off_whose_reply_is_lost_leaves_one_holder() {
         // A hand-off happens only soon after the acquisition; on a busy machine it may take some tries.
         for _ in 0..200 {
             let first = mutex.lock().await.unwrap();
-            let from = Match::token(first.owner().to_string());
+            let from = Match::token(first.stay().to_string());
             let rule = loss.strike(&stage.proxy, acquire(&name).and(from), 1);
             let mut waiting = mutex.lock().into_future();
             let queued =
@@ -234,7 +234,7 @@ async fn a_hand_off_whose_reply_is_lost_leaves_one_holder() {
             let second = tokio::time::timeout(SOON, waiting).await.expect("in time").unwrap();
             eventually("the store knows who it is", async || {
                 let holders = stage.holders(&name).await;
-                holders.len() == 1 && holders.contains_key(&second.owner().to_string())
+                holders.len() == 1 && holders.contains_key(&second.stay().to_string())
             })
             .await;
             struck = rule.hits() == 1;

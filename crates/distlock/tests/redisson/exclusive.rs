@@ -118,9 +118,10 @@ macro_rules! exclusive_beside_java {
             let mut guards = Vec::new();
             for depth in 1..=3 {
                 let guard = lock.lock().owner(&me).lease(HOUR).await.expect("it is mine");
+                let stay = guard.stay().to_string();
                 guards.push(guard);
                 let hash = pair.hgetall(&name).await;
-                assert_eq!(hash.get(&me.to_string()), Some(&depth.to_string()));
+                assert_eq!(hash.get(&stay), Some(&depth.to_string()));
                 assert_eq!(lock.hold_count(&me).await.expect("the server answers"), depth);
             }
             while let Some(guard) = guards.pop() {

@@ -58,7 +58,7 @@ pub(super) async fn readers_of_both_sides_keep_writers_out(pair: Pair) {
     assert!(other.try_lock(Kind::Write, &name, IN_VAIN, None).await.is_none());
     let mut inside = lock.inspect().await.expect("the server answers").holders;
     inside.sort_by(|a, b| a.owner.cmp(&b.owner));
-    let mut expected = [theirs.owner.clone(), ours.owner().to_string()];
+    let mut expected = [theirs.owner.clone(), ours.stay().to_string()];
     expected.sort();
     assert_eq!(inside.iter().map(|holder| &holder.owner).collect::<Vec<_>>(), expected.each_ref());
     assert!(inside.iter().all(|holder| holder.mode == Mode::Read && holder.depth == 1));
@@ -260,11 +260,13 @@ pub(super) async fn rusts_holds_are_counted(pair: Pair) {
     let (lock, me) = (locks.rw(&name), locks.owner());
     let mut reads = Vec::new();
     for depth in 1..=3 {
-        reads.push(lock.read().owner(&me).lease(HOUR).await.expect("it is mine"));
+        let guard = lock.read().owner(&me).lease(HOUR).await.expect("it is mine");
+        let stay = *guard.stay();
+        reads.push(guard);
         let hash = pair.hgetall(&name).await;
-        assert_eq!(hash.get(&me.to_string()), Some(&depth.to_string()));
+        assert_eq!(hash.get(&stay.to_string()), Some(&depth.to_string()));
         for n in 1..=depth {
-            let hold = format!("{{{name}}}:{me}:rwlock_timeout:{n}");
+            let hold = format!("{{{name}}}:{stay}:rwlock_timeout:{n}");
             assert!(pair.pttl(&hold).await > 0, "{hold} keeps Java from freeing it");
         }
     }
@@ -274,9 +276,11 @@ pub(super) async fn rusts_holds_are_counted(pair: Pair) {
     }
     let mut writes = Vec::new();
     for depth in 1..=3 {
-        writes.push(lock.write().owner(&me).lease(HOUR).await.expect("it is mine"));
+        let guard = lock.write().owner(&me).lease(HOUR).await.expect("it is mine");
+        let stay = *guard.stay();
+        writes.push(guard);
         let hash = pair.hgetall(&name).await;
-        assert_eq!(hash.get(&format!("{me}:write")), Some(&depth.to_string()));
+        assert_eq!(hash.get(&format!("{stay}:write")), Some(&depth.to_string()));
     }
     while let Some(guard) = writes.pop() {
         assert_eq!(java_may(&java, &name).await, (false, false));

@@ -34,7 +34,7 @@ pub(crate) async fn connect(servers: &[Server], watchdog: Duration) -> RedLock {
 
 /// How many of these have the hold.
 async fn known(servers: &[Server], guard: &Guard) -> usize {
-    let (mut known, owner) = (0, guard.owner().to_string());
+    let (mut known, owner) = (0, guard.stay().to_string());
     for server in servers {
         known += usize::from(server.hgetall("k").await.contains_key(&owner));
     }

@@ -71,13 +71,16 @@ macro_rules! exclusive_promises {
             let name = ground.name("k");
             let (me, other) = (here.owner(), here.owner());
             let guard = here.$kind(&name).lock().owner(&me).await.expect("it is free");
-            for locks in [&here, &elsewhere] {
+            // By the owner's name in its own process, by the id of its stay in every other.
+            for (locks, holds) in [(&here, guard.owner()), (&elsewhere, guard.stay())] {
                 let lock = locks.$kind(&name);
-                assert!(lock.is_held_by(&me).await.expect("the store answers"));
+                assert!(lock.is_held_by(holds).await.expect("the store answers"));
                 assert!(!lock.is_held_by(&other).await.expect("the store answers"));
                 let holder = lock.holder().await.expect("the store answers").expect("it is held");
-                assert_eq!((holder.owner, holder.depth), (me.to_string(), 1));
+                assert_eq!((holder.owner, holder.depth), (holds.to_string(), 1));
             }
+            assert_eq!(*guard.owner(), me);
+            assert_ne!(guard.stay(), guard.owner());
             guard.unlock().await.expect("it was held");
             assert_eq!(elsewhere.$kind(&name).holder().await.expect("the store answers"), None);
         }
@@ -117,6 +120,20 @@ macro_rules! exclusive_promises {
             // What a leaked guard left, its owner frees from anywhere.
             let leaked = here.$kind(&name).lock().lease(HOUR).await.expect("it is free").leak();
             elsewhere.$kind(&name).unlock(&leaked).await.expect("that owner holds it");
+            // An owner that the program named finds what it left by its name, and comes back to it.
+            let (lock, me) = (here.$kind(&name), here.owner());
+            let stay = lock.lock().owner(&me).lease(HOUR).await.expect("it is free").leak();
+            assert!(lock.is_held_by(&me).await.expect("the store answers"));
+            assert!(elsewhere.$kind(&name).is_held_by(&stay).await.expect("the store answers"));
+            let back = lock.try_lock().owner(&me).await.expect("the store answers");
+            let back = back.expect("it is its own");
+            assert_eq!(*back.stay(), stay);
+            back.leak();
+            lock.unlock(&me).await.expect("it left it there");
+            assert!(!lock.is_locked().await.expect("the store answers"));
+            let next = lock.lock().owner(&me).lease(HOUR).await.expect("it is free");
+            assert_ne!(*next.stay(), stay, "that stay is over");
+            next.unlock().await.expect("it was held");
         }
 
         /// Redisson: testForceUnlock.
@@ -212,7 +229,7 @@ macro_rules! exclusive_promises {
                 assert!(took >= ms(400) && took < ms(400) + ground.slack(), "{took:?}");
                 let error = waiting.$kind(&name).lock().wait(ms(100)).await.expect_err("busy");
                 assert_eq!(error.kind(), ErrorKind::WaitTimeout);
-                assert!(error.to_string().contains(&guard.owner().to_string()), "{error}");
+                assert!(error.to_string().contains(&guard.stay().to_string()), "{error}");
                 let none = waiting.$kind(&name).try_lock().await.expect("the store answers");
                 assert!(none.is_none());
             }

@@ -131,7 +131,7 @@ pub async fn a_lost_reply_costs_nobody_its_turn(server: Server) {
             let fields = stage.server.hgetall(&name).await;
             assert_eq!(
                 fields.into_iter().collect::<Vec<_>>(),
-                [(guard.owner().to_string(), "1".into())]
+                [(guard.stay().to_string(), "1".into())]
             );
             guard.unlock().await.expect("it was held");
         }

@@ -27,10 +27,13 @@ impl Waiter {
 
     /// The same with a lease.
     pub(super) async fn join_with(locks: &Locks, name: &str, lease: Duration) -> Waiter {
-        let (lock, owner) = (locks.fair(name), locks.owner());
-        let task = tokio::spawn(lock.lock().owner(&owner).lease(lease).into_future());
-        let in_line = || async { waiting(locks, name).await.last() == Some(&owner.to_string()) };
+        let before = waiting(locks, name).await;
+        let task = tokio::spawn(locks.fair(name).lock().lease(lease).into_future());
+        let last = || async { waiting(locks, name).await.pop().filter(|id| !before.contains(id)) };
+        let in_line = || async { last().await.is_some() };
         eventually("it has the last place in the queue", in_line).await;
+        // Nobody named it, so that it is known by the id of its stay everywhere.
+        let owner = last().await.expect("it waits").parse().expect("one of this library");
         Waiter { owner, task }
     }
 

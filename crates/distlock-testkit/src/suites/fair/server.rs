@@ -41,7 +41,7 @@ pub async fn an_uncontended_lock_costs_two_commands(server: Server) {
     let guard = lock.lock().await.expect("it is free");
     assert_eq!(server.keys("*").await, ["k"]);
     let hash = server.hgetall("k").await;
-    assert_eq!(hash.into_iter().collect::<Vec<_>>(), [(guard.owner().to_string(), "1".to_owned())]);
+    assert_eq!(hash.into_iter().collect::<Vec<_>>(), [(guard.stay().to_string(), "1".to_owned())]);
     guard.unlock().await.expect("it was held");
     assert_clean(&server, "").await;
 }

@@ -75,7 +75,7 @@ pub async fn an_heir_speaks_for_itself(ground: Ground) {
                 let right = info.is_some_and(|info| info.label.as_deref() == Some("second"));
                 let waited = info.is_some_and(|info| info.waited >= ms(2));
                 let alone = fields(&ground, &name).await.is_none_or(|fields| fields == 1);
-                right && waited && alone && seen.depth_of(heir.owner()) == 1
+                right && waited && alone && seen.depth_of(heir.stay()) == 1
             };
             eventually(&format!("{way:?}: the heir is shown, round {round}"), shown).await;
             assert!(alike(&ground, &name).await);

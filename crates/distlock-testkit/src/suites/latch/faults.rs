@@ -98,7 +98,40 @@ pub async fn a_lost_reply_counts_once(server: Server) {
         assert_eq!(struck.hits(), 1);
         theirs.delete().await.expect("the server answers");
     }
+    // What was in doubt is remembered for a minute, and nothing else is left.
+    for mark in server.keys("{lost-*}:distlock_counted:*").await {
+        let left = server.pttl(&mark).await;
+        assert!((1..=60_000).contains(&left), "{mark}: {left}");
+        server.cli(&["DEL", &mark]).await;
+    }
     assert_clean(&server, "lost-").await;
+}
+
+/// A count-down that was asked for twice counts once, also if the first request arrives after the answer to the second.
+pub async fn a_late_request_counts_once(server: Server) {
+    let proxy = Proxy::start(server.addr()).await;
+    // A user who may not end connections at the server: nothing keeps the first request from arriving.
+    let rules = ["+@all", "-client", "~*", "&*"].map(str::to_owned);
+    let url = server.user_with("lk", &rules);
+    let url = url.replace(&server.addr().to_string(), &proxy.addr().to_string());
+    let (locks, beside) = (open(&url, 30).await, open(&server.url(), 30).await);
+    let (mine, theirs) = (locks.latch("late"), beside.latch("late"));
+    theirs.init(3).await.expect("the server answers");
+    assert_eq!(count_down(&mine).await, 2); // the server knows the script
+    eventually("nothing is in doubt", || async {
+        server.keys("{late}:distlock_counted:*").await.is_empty()
+    })
+    .await;
+    let mut held = proxy.deliver_late(step("late"), 1);
+    assert_eq!(count_down(&mine).await, 1);
+    assert_eq!(held.hits(), 1);
+    // One without any doubt is forgotten; by then the other would be as well.
+    let (sure, forgotten) = (locks.latch("sure"), proxy.watch(step("sure").and("forget")));
+    sure.init(2).await.expect("the server answers");
+    assert_eq!(count_down(&sure).await, 1);
+    forgotten.fired(1).await;
+    assert!(held.deliver().await.ran(), "nothing kept the first request from arriving");
+    assert_eq!(count(&theirs).await, 1, "it counted twice");
 }
 
 /// Setting it cannot be told by setting it again: it may have happened.

@@ -129,7 +129,7 @@ pub async fn a_wait_timeout_says_who_was_in_the_way(field: Field) {
     assert_eq!(error.kind(), ErrorKind::WaitTimeout);
     assert_eq!(error.lock_name(), Some(here.name(busy)));
     let text = error.to_string();
-    assert!(text.contains(&held.owner().to_string()) && text.contains("80ms"), "{text}");
+    assert!(text.contains(&held.stay().to_string()) && text.contains("80ms"), "{text}");
     let refused = here.all().lock().wait(secs(0)).await.expect_err("one is held elsewhere");
     assert_eq!(refused.kind(), ErrorKind::WaitTimeout);
 }

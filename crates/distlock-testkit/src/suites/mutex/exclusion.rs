@@ -92,7 +92,7 @@ pub async fn a_wait_timeout_names_the_holder(ground: Ground) {
     assert_eq!(error.lock_name(), Some(&*name));
     assert_eq!(error.lock_kind().map(|kind| kind.as_str()), Some("mutex"));
     let text = error.to_string();
-    assert!(text.contains(&guard.owner().to_string()), "{text}");
+    assert!(text.contains(&guard.stay().to_string()), "{text}");
     assert!(text.contains("50ms") && text.contains("mutex"), "{text}");
 }
 

@@ -49,7 +49,7 @@ pub async fn the_store_soon_shows_the_heir(ground: Ground) {
         assert_ne!(*heir.owner(), before);
         let shown = || async {
             let seen = elsewhere.mutex(&name).inspect().await.expect("the store answers");
-            seen.depth_of(heir.owner()) == 1
+            seen.depth_of(heir.stay()) == 1
                 && seen.depth_of(&before) == 0
                 && seen.ttl.is_some_and(|ttl| ttl > secs(3500))
         };

@@ -189,7 +189,7 @@ pub async fn extending_after_the_end_says_lost(ground: Ground) {
     let next = elsewhere.mutex(&name).lock().lease(secs(60)).await.expect("it gets free");
     assert_eq!(guard.extend(HOUR).await.expect_err("it is lost").kind(), ErrorKind::Lost);
     let seen = elsewhere.mutex(&name).inspect().await.expect("the store answers");
-    assert_eq!(seen.depth_of(next.owner()), 1);
+    assert_eq!(seen.depth_of(next.stay()), 1);
     assert!(seen.ttl.expect("it is held") <= secs(60));
     assert_eq!(guard.remaining(), Duration::ZERO);
     next.unlock().await.expect("it was held");

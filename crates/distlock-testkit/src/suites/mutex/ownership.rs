@@ -46,15 +46,21 @@ pub async fn the_holder_is_told_from_others(ground: Ground) {
     let (me, other) = (here.owner(), here.owner());
     assert!(!here.mutex(&name).is_held_by(&me).await.expect("the store answers"));
     let guard = here.mutex(&name).lock().owner(&me).await.expect("it is free");
-    for locks in [&here, &elsewhere] {
+    // By the owner's name in its own process, by the id of its stay in every other.
+    assert!(here.mutex(&name).is_held_by(guard.stay()).await.expect("the store answers"));
+    let error = here.mutex(&name).unlock(guard.stay()).await.expect_err("a guard holds it");
+    assert_eq!(error.kind(), ErrorKind::NotHeld);
+    for (locks, holds) in [(&here, &me), (&elsewhere, guard.stay())] {
         let mutex = locks.mutex(&name);
-        assert!(mutex.is_held_by(&me).await.expect("the store answers"));
+        assert!(mutex.is_held_by(holds).await.expect("the store answers"));
         assert!(!mutex.is_held_by(&other).await.expect("the store answers"));
         let holder = mutex.holder().await.expect("the store answers").expect("it is held");
-        assert_eq!((holder.owner, holder.depth), (me.to_string(), 1));
+        assert_eq!((holder.owner, holder.depth), (holds.to_string(), 1));
     }
+    let stay = *guard.stay();
     guard.unlock().await.expect("it was held");
-    assert!(!elsewhere.mutex(&name).is_held_by(&me).await.expect("the store answers"));
+    assert!(!here.mutex(&name).is_held_by(&me).await.expect("the store answers"));
+    assert!(!elsewhere.mutex(&name).is_held_by(&stay).await.expect("the store answers"));
     assert_eq!(elsewhere.mutex(&name).holder().await.expect("the store answers"), None);
 }
 
@@ -65,7 +71,7 @@ pub async fn owners_are_new_unless_named(ground: Ground) {
     let first = one.lock().await.expect("it is free");
     let second = two.lock().await.expect("it is free");
     assert_ne!(first.owner(), second.owner());
-    let written = first.owner().to_string();
+    let written = first.stay().to_string();
     let read: Owner = written.parse().expect("it reads what it wrote");
     assert_eq!(read, *first.owner());
     assert!(one.is_held_by(&read).await.expect("the store answers"));

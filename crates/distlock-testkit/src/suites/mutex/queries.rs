@@ -48,7 +48,7 @@ pub async fn a_list_has_what_is_held(ground: Ground) {
     assert_eq!(names("b*").await, ["b*"]);
     assert_eq!(names("zz").await, [""; 0]);
     let one = elsewhere.list(&ground.name("a")).await.expect("the store answers").remove(0);
-    assert_eq!(one.depth_of(guards[1].owner()), 1);
+    assert_eq!(one.depth_of(guards[1].stay()), 1);
     assert!(one.ttl.expect("it is held") > HOUR / 2);
 }
 

@@ -29,22 +29,25 @@ pub async fn holds_are_counted(ground: Ground) {
     let (here, elsewhere) = (ground.open().await, ground.open().await);
     let name = ground.name("k");
     let (me, other) = (here.owner(), here.owner());
-    let count = async |expected: u32| {
-        for locks in [&here, &elsewhere] {
+    // By the owner's name in its own process, by the id of its stay in every other.
+    let count = async |stay: &Owner, expected: u32| {
+        for (locks, who) in [(&here, &me), (&elsewhere, stay)] {
             let mutex = locks.mutex(&name);
-            assert_eq!(mutex.hold_count(&me).await.expect("the store answers"), expected);
+            assert_eq!(mutex.hold_count(who).await.expect("the store answers"), expected);
             assert_eq!(mutex.hold_count(&other).await.expect("the store answers"), 0);
         }
     };
-    count(0).await;
+    count(&me, 0).await;
     let outer = here.mutex(&name).lock().owner(&me).await.expect("it is free");
-    count(1).await;
+    let stay = *outer.stay();
+    count(&stay, 1).await;
     let inner = here.mutex(&name).lock().owner(outer.owner()).await.expect("it is mine");
-    count(2).await;
+    assert_eq!(*inner.stay(), stay);
+    count(&stay, 2).await;
     inner.unlock().await.expect("it was held");
-    count(1).await;
+    count(&stay, 1).await;
     outer.unlock().await.expect("it was held");
-    count(0).await;
+    count(&stay, 0).await;
 }
 
 /// Guards of one owner may go in any order, dropped or unlocked; the last one frees the lock.

@@ -22,7 +22,7 @@ pub async fn a_hold_stands_at_every_node(nodes: Nodes) {
         let everywhere = || async { elsewhere.known(guard.owner()).await == nodes.size() };
         eventually("it stands at every node", everywhere).await;
         let seen = elsewhere.lock.holder().await.expect("the stores answer").expect("it is held");
-        assert_eq!(seen.owner, guard.owner().to_string());
+        assert_eq!(seen.owner, guard.stay().to_string());
         let owner = *guard.owner();
         guard.unlock().await.expect("it was held");
         let nowhere = || async { elsewhere.known(&owner).await == 0 };
@@ -39,7 +39,7 @@ pub async fn a_held_lock_refuses_everybody_else(nodes: Nodes) {
         assert!(process.lock.is_locked().await.expect("the stores answer"));
         let error = process.lock.lock().wait(ms(60)).await.expect_err("it is held");
         assert_eq!(error.kind(), ErrorKind::WaitTimeout);
-        assert!(error.to_string().contains(&guard.owner().to_string()), "{error}");
+        assert!(error.to_string().contains(&guard.stay().to_string()), "{error}");
     }
     assert!(!guard.is_lost());
     guard.unlock().await.expect("it was held");
@@ -77,7 +77,7 @@ pub async fn the_same_owner_enters_again(nodes: Nodes) {
     let again = turned.lock().owner(&me).lease(ms(100)).into_future();
     let inner = timeout(secs(10), again).await.expect("it does not wait for itself");
     let inner = inner.expect("it is mine");
-    assert_eq!(elsewhere.lock.hold_count(&me).await.expect("the stores answer"), 2);
+    assert_eq!(elsewhere.lock.hold_count(outer.stay()).await.expect("the stores answer"), 2);
     inner.unlock().await.expect("it was held");
     tokio::time::sleep(ms(200)).await;
     assert!(!outer.is_lost());

@@ -115,7 +115,8 @@ pub async fn an_outer_write_stays_a_write(ground: Ground) {
     let outer = mine.write().owner(&me).await.expect("it is free");
     let inner = mine.write().owner(&me).await.expect("it is mine");
     let reading = inner.downgrade().await.expect("it is held");
-    assert_eq!(theirs.write_hold_count(&me).await.expect("the store answers"), 1);
+    assert_eq!(theirs.write_hold_count(outer.stay()).await.expect("the store answers"), 1);
+    assert_eq!(reading.stay(), outer.stay());
     assert!(!may_read(&theirs).await);
     outer.unlock().await.expect("it was held");
     assert!(may_read(&theirs).await);

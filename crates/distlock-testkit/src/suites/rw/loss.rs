@@ -85,7 +85,7 @@ pub async fn a_reader_that_was_thrown_out_does_not_live_on_through_others(ground
     timeout(STEADY / 3 + ground.slack(), reading.lost()).await.expect("the renewal says no");
     assert_eq!(reading.unlock().await.expect_err("it was lost").kind(), ErrorKind::Lost);
     let seen = theirs.inspect().await.expect("the store answers");
-    assert_eq!(seen.depth_of(next.owner()), 1);
+    assert_eq!(seen.depth_of(next.stay()), 1);
     assert_eq!(seen.holders.len(), 1);
     next.unlock().await.expect("it was held");
 }

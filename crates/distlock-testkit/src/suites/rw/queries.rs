@@ -1,5 +1,6 @@
 //! Looking at it.
 
+use distlock::Owner;
 use distlock::store::Mode;
 
 use super::{HOUR, may_write, secs};
@@ -11,29 +12,32 @@ pub async fn everybody_sees_which_half_is_locked(ground: Ground) {
     let (here, elsewhere) = (ground.open().await, ground.open().await);
     let (mine, me) = (here.rw(ground.name("k")), here.owner());
     let stranger = here.owner();
-    let sees = async |reads: bool, writes: bool| {
-        for locks in [&here, &elsewhere] {
+    // By the owner's name in its own process, by the id of its stay in every other.
+    let sees = async |stay: &Owner, reads: bool, writes: bool| {
+        for (locks, me) in [(&here, &me), (&elsewhere, stay)] {
             let rw = locks.rw(ground.name("k"));
             assert_eq!(rw.is_read_locked().await.expect("the store answers"), reads);
             assert_eq!(rw.is_write_locked().await.expect("the store answers"), writes);
             assert_eq!(rw.is_locked().await.expect("the store answers"), reads || writes);
-            assert_eq!(rw.is_held_by(&me).await.expect("the store answers"), reads || writes);
+            assert_eq!(rw.is_held_by(me).await.expect("the store answers"), reads || writes);
             assert!(!rw.is_held_by(&stranger).await.expect("the store answers"));
         }
     };
-    sees(false, false).await;
+    sees(&me, false, false).await;
     let reading = mine.read().owner(&me).await.expect("it is free");
-    sees(true, false).await;
+    let stay = *reading.stay();
+    sees(&stay, true, false).await;
     reading.unlock().await.expect("it was held");
-    sees(false, false).await;
+    sees(&stay, false, false).await;
     let writing = mine.write().owner(&me).await.expect("it is free");
-    sees(false, true).await;
+    let stay = *writing.stay();
+    sees(&stay, false, true).await;
     let reading = mine.read().owner(&me).await.expect("the writer may read");
-    sees(true, true).await;
+    sees(&stay, true, true).await;
     writing.unlock().await.expect("it was held");
-    sees(true, false).await;
+    sees(&stay, true, false).await;
     reading.unlock().await.expect("it was held");
-    sees(false, false).await;
+    sees(&stay, false, false).await;
 }
 
 /// A snapshot says who is there, how, and until when.
@@ -47,7 +51,7 @@ pub async fn a_snapshot_says_who_and_how(ground: Ground) {
     assert_eq!(&*seen.name, mine.name());
     assert_eq!(seen.holders.len(), 2);
     for guard in [&short, &long] {
-        assert_eq!(seen.depth_of(guard.owner()), 1);
+        assert_eq!(seen.depth_of(guard.stay()), 1);
     }
     assert!(seen.holders.iter().all(|holder| holder.mode == Mode::Read && holder.depth == 1));
     assert!(seen.ttl.expect("it is held") > HOUR - secs(60));
@@ -60,7 +64,7 @@ pub async fn a_snapshot_says_who_and_how(ground: Ground) {
     let seen = theirs.inspect().await.expect("the store answers");
     assert_eq!(seen.holders.len(), 1);
     assert_eq!(seen.holders[0].mode, Mode::Write);
-    assert_eq!(seen.holders[0].owner, writing.owner().to_string());
+    assert_eq!(seen.holders[0].owner, writing.stay().to_string());
     writing.unlock().await.expect("it was held");
 }
 

@@ -1,6 +1,6 @@
 //! The same owner again.
 
-use distlock::ErrorKind;
+use distlock::{ErrorKind, Owner};
 
 use super::{HOUR, may_read, may_write, ms, secs};
 use crate::suites::Ground;
@@ -10,40 +10,43 @@ pub async fn holds_are_counted_in_each_half(ground: Ground) {
     let (here, elsewhere) = (ground.open().await, ground.open().await);
     let rw = here.rw(ground.name("k"));
     let (me, other) = (here.owner(), here.owner());
-    let reads = async |expected| {
-        for locks in [&here, &elsewhere] {
+    // By the owner's name in its own process, by the id of its stay in every other.
+    let reads = async |stay: &Owner, expected| {
+        for (locks, me) in [(&here, &me), (&elsewhere, stay)] {
             let rw = locks.rw(ground.name("k"));
-            assert_eq!(rw.read_hold_count(&me).await.expect("the store answers"), expected);
+            assert_eq!(rw.read_hold_count(me).await.expect("the store answers"), expected);
             assert_eq!(rw.read_hold_count(&other).await.expect("the store answers"), 0);
-            assert_eq!(rw.write_hold_count(&me).await.expect("the store answers"), 0);
+            assert_eq!(rw.write_hold_count(me).await.expect("the store answers"), 0);
         }
     };
-    reads(0).await;
+    reads(&me, 0).await;
     let outer = rw.read().owner(&me).await.expect("it is free");
-    reads(1).await;
+    let stay = *outer.stay();
+    reads(&stay, 1).await;
     let inner = rw.read().owner(&me).await.expect("it is mine");
-    reads(2).await;
+    reads(&stay, 2).await;
     outer.unlock().await.expect("it was held");
-    reads(1).await;
+    reads(&stay, 1).await;
     inner.unlock().await.expect("it was held");
-    reads(0).await;
+    reads(&stay, 0).await;
 
-    let writes = async |expected| {
-        for locks in [&here, &elsewhere] {
+    let writes = async |stay: &Owner, expected| {
+        for (locks, me) in [(&here, &me), (&elsewhere, stay)] {
             let rw = locks.rw(ground.name("k"));
-            assert_eq!(rw.write_hold_count(&me).await.expect("the store answers"), expected);
+            assert_eq!(rw.write_hold_count(me).await.expect("the store answers"), expected);
             assert_eq!(rw.write_hold_count(&other).await.expect("the store answers"), 0);
-            assert_eq!(rw.read_hold_count(&me).await.expect("the store answers"), 0);
+            assert_eq!(rw.read_hold_count(me).await.expect("the store answers"), 0);
         }
     };
     let outer = rw.write().owner(&me).await.expect("it is free");
-    writes(1).await;
+    let stay = *outer.stay();
+    writes(&stay, 1).await;
     let inner = rw.write().owner(&me).await.expect("it is mine");
-    writes(2).await;
+    writes(&stay, 2).await;
     outer.unlock().await.expect("it was held");
-    writes(1).await;
+    writes(&stay, 1).await;
     inner.unlock().await.expect("it was held");
-    writes(0).await;
+    writes(&stay, 0).await;
 }
 
 /// Redisson: testReentrancy.

@@ -110,8 +110,8 @@ pub async fn nothing_is_left_of_what_was_held(server: Server) {
     let keys = [
         "k".to_owned(),
         "{k}:distlock_writer".to_owned(),
-        format!("{{k}}:{me}:rwlock_timeout:1"),
-        format!("{{k}}:{me}:rwlock_timeout:2"),
+        format!("{{k}}:{}:rwlock_timeout:1", outer.stay()),
+        format!("{{k}}:{}:rwlock_timeout:2", outer.stay()),
     ];
     let all = || async {
         let mut found = server.keys("*").await;

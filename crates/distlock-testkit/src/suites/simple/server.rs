@@ -30,7 +30,7 @@ pub async fn an_uncontended_lock_costs_two_commands(server: Server) {
     assert_eq!(server.calls("evalsha").await, 20);
     let guard = lock.lock().lease(HOUR).await.expect("it is free");
     assert_eq!(server.keys("*").await, ["k"]);
-    assert_eq!(server.ask::<String>(&["GET", "k"]).await, guard.owner().to_string());
+    assert_eq!(server.ask::<String>(&["GET", "k"]).await, guard.stay().to_string());
     assert!(server.pttl("k").await > 3_500_000);
     guard.unlock().await.expect("it was held");
     assert_eq!(server.keys("*").await, [""; 0]);

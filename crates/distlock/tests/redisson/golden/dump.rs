@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use distlock::Owner;
 use distlock_testkit::Server;
 
 use super::Known;
@@ -24,6 +25,7 @@ const TOKEN: &str = "redisson_lock_token:{L}";
 pub(super) struct Side {
     pub(super) name: String,
     owners: Vec<(String, &'static str)>,
+    clients: Vec<(String, &'static str)>,
     token: u64,
 }
 
@@ -52,12 +54,19 @@ enum Part {
 
 impl Side {
     pub(super) fn new(name: &str) -> Side {
-        Side { name: name.to_owned(), owners: Vec::new(), token: 0 }
+        Side { name: name.to_owned(), owners: Vec::new(), clients: Vec::new(), token: 0 }
     }
 
     /// This owner is called so.
     pub(super) fn call(&mut self, owner: &str, letter: &'static str) {
         self.owners.push((owner.to_owned(), letter));
+    }
+
+    /// Every owner of this client is called so: each of its stays has a number of its own.
+    pub(super) fn call_all(&mut self, owner: &Owner, letter: &'static str) {
+        let owner = owner.to_string();
+        let (client, _) = owner.split_once(':').expect("client:number");
+        self.clients.push((format!("{client}:"), letter));
     }
 
     /// The next token must not be smaller.
@@ -70,6 +79,14 @@ impl Side {
         let mut plain = text.replace(&self.name, "L");
         for (owner, letter) in &self.owners {
             plain = plain.replace(owner, letter);
+        }
+        for (client, letter) in &self.clients {
+            while let Some((before, after)) = plain.split_once(client) {
+                plain = format!(
+                    "{before}{letter}{}",
+                    after.trim_start_matches(|c: char| c.is_ascii_digit())
+                );
+            }
         }
         plain
     }

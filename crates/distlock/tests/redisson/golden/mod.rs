@@ -93,7 +93,7 @@ impl Twins {
         let owners = [rust[0].owner(), rust[1].owner(), rust[2].owner()];
         for (n, letter) in ["A", "B", "C"].into_iter().enumerate() {
             theirs.call(&java[n].owner().await, letter);
-            ours.call(&owners[n].to_string(), letter);
+            ours.call_all(&owners[n], letter);
         }
         Twins { kind, pair: pair.clone(), java, rust, owners, theirs, ours, wrong: Vec::new() }
     }
