@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tokio::runtime::RuntimeFlavor::MultiThread;
 
 use super::Engine;
-use super::receipts::{Answer, Answers, Receipt};
+use super::receipts::{HasReleaseAnswer, Receipt, ReleaseAnswer};
 use crate::config;
 use crate::env::{BoxFuture, Env};
 use crate::error::Result;
@@ -20,9 +20,9 @@ use crate::error::Result;
 /// the caller does not take is dropped: a hold that is not collected is released.
 ///
 /// Ends with `None` if the work was cut off, or if its result was dropped before the caller came for it: the caller starts anew.
-pub(crate) struct Detached<T: Send + 'static>(Arc<dyn Shared<T>>);
+pub(crate) struct Detached<T: Send + 'static>(Arc<dyn CallersSide<T>>);
 
-/// Work that its caller polls now and then. Whoever depends on its end has it polled by the library's own thread instead.
+/// Work that its caller polls now and then. A task that depends on its end has the library's own thread poll it instead.
 pub(crate) trait Adopt: fmt::Debug + Send + Sync {
     /// Takes the work from its caller, who gets the result all the same if it comes for it soon.
     fn adopt(self: Arc<Self>);
@@ -30,7 +30,7 @@ pub(crate) trait Adopt: fmt::Debug + Send + Sync {
 
 /// The caller's side of it. A trait, so that the compiler need not look through all that a result is made of whenever a program
 /// asks whether a future of this library is `Send`.
-trait Shared<T>: Adopt {
+trait CallersSide<T>: Adopt {
     fn poll(self: Arc<Self>, cx: &mut Context<'_>) -> Poll<Option<T>>;
 
     /// The caller is gone.
@@ -38,20 +38,20 @@ trait Shared<T>: Adopt {
 }
 
 /// What callers' work may carry.
-trait Share: Send + Sync + 'static {}
-impl<X: Send + Sync + 'static> Share for X {}
+trait Carried: Send + Sync + 'static {}
+impl<X: Send + Sync + 'static> Carried for X {}
 
 /// What a lane keeps of work that it depends on. Does not keep the work alive.
 pub(super) type Adoptable = Weak<dyn Adopt>;
 
 struct CallersWork<T, X = ()> {
-    stage: Mutex<Stage<T>>,
+    stage: Mutex<Progress<T>>,
     env: Arc<dyn Env>,
     /// What the caller shares with others besides.
     more: X,
 }
 
-enum Stage<T> {
+enum Progress<T> {
     /// It is polled when the caller is.
     Callers(BoxFuture<'static, T>, Option<Waker>),
     /// The caller polls it at this moment. `wanted`: it is to be adopted after that.
@@ -90,24 +90,24 @@ impl<T: Send + 'static> Drop for Detached<T> {
     }
 }
 
-impl<T: Send + 'static, X: Share> Shared<T> for CallersWork<T, X> {
+impl<T: Send + 'static, X: Carried> CallersSide<T> for CallersWork<T, X> {
     fn poll(self: Arc<Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
         let mut stage = self.stage();
-        let (mut work, waker) = match std::mem::replace(&mut *stage, Stage::Over) {
-            Stage::Callers(work, waker) => (work, waker),
-            Stage::Adopted(_) => {
-                *stage = Stage::Adopted(Some(cx.waker().clone()));
+        let (mut work, waker) = match std::mem::replace(&mut *stage, Progress::Over) {
+            Progress::Callers(work, waker) => (work, waker),
+            Progress::Adopted(_) => {
+                *stage = Progress::Adopted(Some(cx.waker().clone()));
                 return Poll::Pending;
             }
-            Stage::Done(result) => return Poll::Ready(result),
+            Progress::Done(result) => return Poll::Ready(result),
             // Polled again after its end: there is nothing more to give. (It cannot be polled twice at once.)
-            Stage::Over | Stage::Polled { .. } => return Poll::Pending,
+            Progress::Over | Progress::Polled { .. } => return Poll::Pending,
         };
-        *stage = Stage::Polled { wanted: false };
+        *stage = Progress::Polled { wanted: false };
         drop(stage);
-        // If this panics the stage stays as it is: nobody polls the work again.
+        // If this panics the stage stays as it is: the work is not polled again.
         if let Poll::Ready(result) = work.as_mut().poll(cx) {
-            *self.stage() = Stage::Over;
+            *self.stage() = Progress::Over;
             return Poll::Ready(Some(result));
         }
         let waker = match waker {
@@ -115,47 +115,47 @@ impl<T: Send + 'static, X: Share> Shared<T> for CallersWork<T, X> {
             _ => cx.waker().clone(),
         };
         let mut stage = self.stage();
-        if matches!(*stage, Stage::Polled { wanted: true }) {
-            *stage = Stage::Adopted(Some(waker));
+        if matches!(*stage, Progress::Polled { wanted: true }) {
+            *stage = Progress::Adopted(Some(waker));
             drop(stage);
             run(self.clone(), work);
         } else {
-            *stage = Stage::Callers(work, Some(waker));
+            *stage = Progress::Callers(work, Some(waker));
         }
         Poll::Pending
     }
 
     fn leave(self: Arc<Self>) {
-        let before = std::mem::replace(&mut *self.stage(), Stage::Over);
+        let before = std::mem::replace(&mut *self.stage(), Progress::Over);
         // Not on the caller's runtime: it may be shutting down, and would drop the work half-done.
-        if let Stage::Callers(work, _) = before {
+        if let Progress::Callers(work, _) = before {
             run(self, work);
         }
     }
 }
 
-impl<T: Send + 'static, X: Share> CallersWork<T, X> {
+impl<T: Send + 'static, X: Carried> CallersWork<T, X> {
     fn new(env: &Arc<dyn Env>, more: X) -> Arc<CallersWork<T, X>> {
-        Arc::new(CallersWork { stage: Mutex::new(Stage::Over), env: env.clone(), more })
+        Arc::new(CallersWork { stage: Mutex::new(Progress::Over), env: env.clone(), more })
     }
 
     fn begin(self: Arc<Self>, work: impl Future<Output = T> + Send + 'static) -> Detached<T> {
-        *self.stage() = Stage::Callers(Box::pin(work), None);
+        *self.stage() = Progress::Callers(Box::pin(work), None);
         Detached(self)
     }
 }
 
 impl<T, X> CallersWork<T, X> {
-    fn stage(&self) -> MutexGuard<'_, Stage<T>> {
+    fn stage(&self) -> MutexGuard<'_, Progress<T>> {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The result is there, or will never be. False if nobody is there to take it.
+    /// The result is there, or will never be. False if the caller has left.
     fn finish(&self, result: Option<T>) -> bool {
         let mut stage = self.stage();
-        match std::mem::replace(&mut *stage, Stage::Over) {
-            Stage::Adopted(waker) => {
-                *stage = Stage::Done(result);
+        match std::mem::replace(&mut *stage, Progress::Over) {
+            Progress::Adopted(waker) => {
+                *stage = Progress::Done(result);
                 drop(stage);
                 if let Some(waker) = waker {
                     waker.wake();
@@ -175,7 +175,7 @@ impl<T, X> CallersWork<T, X> {
     fn drop_uncollected(&self) {
         let mut stage = self.stage();
         let uncollected = match &mut *stage {
-            Stage::Done(result) => result.take(),
+            Progress::Done(result) => result.take(),
             _ => None,
         };
         drop(stage);
@@ -183,16 +183,16 @@ impl<T, X> CallersWork<T, X> {
     }
 }
 
-impl<T: Send + 'static, X: Share> Adopt for CallersWork<T, X> {
+impl<T: Send + 'static, X: Carried> Adopt for CallersWork<T, X> {
     fn adopt(self: Arc<Self>) {
         let mut stage = self.stage();
-        match std::mem::replace(&mut *stage, Stage::Over) {
-            Stage::Callers(work, waker) => {
-                *stage = Stage::Adopted(waker);
+        match std::mem::replace(&mut *stage, Progress::Over) {
+            Progress::Callers(work, waker) => {
+                *stage = Progress::Adopted(waker);
                 drop(stage);
                 run(self, work);
             }
-            Stage::Polled { .. } => *stage = Stage::Polled { wanted: true },
+            Progress::Polled { .. } => *stage = Progress::Polled { wanted: true },
             before => *stage = before,
         }
     }
@@ -200,10 +200,10 @@ impl<T: Send + 'static, X: Share> Adopt for CallersWork<T, X> {
 
 /// Runs adopted work on the library's own thread. The connection that it waits for lives on the caller's runtime, and if nobody
 /// runs that any more no answer ever comes: then the work is dropped after all, and what it leaves undone is done anew.
-fn run<T: Send + 'static, X: Share>(shared: Arc<CallersWork<T, X>>, work: BoxFuture<'static, T>) {
+fn run<T: Send + 'static, X: Carried>(shared: Arc<CallersWork<T, X>>, work: BoxFuture<'static, T>) {
     /// Also when the thread ends with the work in it.
-    struct Finish<T: Send + 'static, X: Share>(Option<Arc<CallersWork<T, X>>>);
-    impl<T: Send + 'static, X: Share> Drop for Finish<T, X> {
+    struct Finish<T: Send + 'static, X: Carried>(Option<Arc<CallersWork<T, X>>>);
+    impl<T: Send + 'static, X: Carried> Drop for Finish<T, X> {
         fn drop(&mut self) {
             if let Some(shared) = self.0.take() {
                 shared.finish(None);
@@ -233,9 +233,9 @@ impl<T, X> fmt::Debug for CallersWork<T, X> {
     }
 }
 
-/// A release that its caller watches: what is left to do, and the answer, which whoever does it gives. One allocation for both.
+/// A release that its caller watches: what is left to do, and the answer, which the task that does it gives. One allocation for both.
 pub(super) struct Watched {
-    shared: Arc<CallersWork<(), Answer>>,
+    shared: Arc<CallersWork<(), ReleaseAnswer>>,
     work: Option<Detached<()>>,
 }
 
@@ -248,14 +248,14 @@ impl Watched {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let shared = CallersWork::new(env, Answer::default());
+        let shared = CallersWork::new(env, ReleaseAnswer::default());
         let adoptable = Arc::downgrade(&shared) as Adoptable;
         let work = work(Receipt::of(shared.clone()), adoptable);
         let work = work.map(|work| shared.clone().begin(work));
         Watched { shared, work }
     }
 
-    /// Whether somebody else does what is left to do.
+    /// Whether another task does what is left to do.
     pub(super) fn is_done_elsewhere(&self) -> bool {
         self.work.is_none()
     }
@@ -272,8 +272,8 @@ impl Watched {
     }
 }
 
-impl Answers for CallersWork<(), Answer> {
-    fn answer(&self) -> &Answer {
+impl HasReleaseAnswer for CallersWork<(), ReleaseAnswer> {
+    fn answer(&self) -> &ReleaseAnswer {
         &self.more
     }
 }

@@ -7,13 +7,13 @@ use std::time::Duration;
 use super::Engine;
 use super::hold::Who;
 use super::lanes::LaneRef;
-use super::receipts::{Answer, Receipt, Receipts};
+use super::receipts::{Receipt, Receipts, ReleaseAnswer};
 use super::tell::{self, Leave, Stepping, free};
 use super::waiters::{Step, Waiter};
 use crate::config;
 use crate::store::What;
 
-/// The store may have given this stay the lock, or keeps its place in a queue, and nobody here will use it: take it back. If the owner
+/// The store may have given this stay the lock, or keeps its place in a queue, and no caller of this process will use it: take it back. If the owner
 /// comes again meanwhile, that is another stay.
 pub(super) fn disown(engine: &Arc<Engine>, name: &Arc<str>, what: What, who: Who, lease: Duration) {
     forget(engine, name, what, who, lease, Receipts::default());
@@ -27,11 +27,11 @@ pub(super) async fn take_back(
     who: Who,
     lease: Duration,
 ) {
-    let answer = Arc::<Answer>::default();
+    let answer = Arc::<ReleaseAnswer>::default();
     let mut receipts = Receipts::default();
     receipts.add(Some(Receipt::of(answer.clone())));
     forget(engine, name, what, who, lease, receipts);
-    let _ = poll_fn(|cx| answer.poll(cx)).await; // it is told again until it knows, whether anybody waits for that or not
+    let _ = poll_fn(|cx| answer.poll(cx)).await; // it is told again until it knows, whether this caller waits for that or not
 }
 
 fn forget(

@@ -24,7 +24,7 @@ pub(super) struct Who {
 }
 
 impl Who {
-    /// One whose owner nobody named.
+    /// One whose owner the program did not name.
     pub(super) fn new(stay: Owner) -> Who {
         Who { owner: stay, stay }
     }
@@ -273,7 +273,7 @@ impl Tenure {
         }
     }
 
-    /// It is lost: nobody here believes in it any more, and nothing is sent in its name.
+    /// It is lost: its guards say so, and nothing is sent in its name.
     pub(crate) fn lose(self: &Arc<Tenure>) {
         if self.vitals.lose() {
             self.engine.watchdog.forget(self);
@@ -354,7 +354,7 @@ impl Hold {
         (self.tenure.clone(), self.watched)
     }
 
-    /// Leaves the lock as it is: nobody renews it and nobody releases it. Returns who the store knows as its holder.
+    /// Leaves the lock as it is: the watchdog does not renew it, and no guard releases it. Returns the id by which the store knows it.
     pub(crate) fn leak(self) -> Owner {
         let (tenure, watched) = self.disarm();
         tenure.lane.leak(&tenure, watched);

@@ -6,31 +6,31 @@ use std::task::{Context, Poll, Waker};
 
 use crate::error::Result;
 
-/// An answer to come. It may be part of something larger that is shared anyway, hence [`Answers`].
+/// An answer to come. It may be part of something larger that is shared anyway, hence [`HasReleaseAnswer`].
 #[derive(Debug, Default)]
-pub(super) struct Answer(Mutex<State>);
+pub(super) struct ReleaseAnswer(Mutex<AnswerState>);
 
 #[derive(Debug)]
-enum State {
+enum AnswerState {
     /// Who waits for it, once that is known.
     Open(Option<Waker>),
-    /// `None`: nobody will answer.
+    /// `None`: no answer will come.
     Given(Option<Result<()>>),
 }
 
-impl Default for State {
-    fn default() -> State {
-        State::Open(None)
+impl Default for AnswerState {
+    fn default() -> AnswerState {
+        AnswerState::Open(None)
     }
 }
 
-impl Answer {
+impl ReleaseAnswer {
     /// The answer; `None` if none will come.
     pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Result<()>>> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *state {
-            State::Given(answer) => Poll::Ready(answer.take()),
-            State::Open(waker) => {
+            AnswerState::Given(answer) => Poll::Ready(answer.take()),
+            AnswerState::Open(waker) => {
                 *waker = Some(cx.waker().clone());
                 Poll::Pending
             }
@@ -39,31 +39,31 @@ impl Answer {
 
     fn give(&self, answer: Option<Result<()>>) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = std::mem::replace(&mut *state, State::Given(answer));
+        let before = std::mem::replace(&mut *state, AnswerState::Given(answer));
         drop(state);
-        if let State::Open(Some(waker)) = before {
+        if let AnswerState::Open(Some(waker)) = before {
             waker.wake();
         }
     }
 }
 
-/// What has an [`Answer`] in it.
-pub(super) trait Answers: fmt::Debug + Send + Sync {
-    fn answer(&self) -> &Answer;
+/// What has an [`ReleaseAnswer`] in it.
+pub(super) trait HasReleaseAnswer: fmt::Debug + Send + Sync {
+    fn answer(&self) -> &ReleaseAnswer;
 }
 
-impl Answers for Answer {
-    fn answer(&self) -> &Answer {
+impl HasReleaseAnswer for ReleaseAnswer {
+    fn answer(&self) -> &ReleaseAnswer {
         self
     }
 }
 
 /// The duty to answer. Dropped, it says that no answer will come.
 #[derive(Debug)]
-pub(super) struct Receipt(Option<Arc<dyn Answers>>);
+pub(super) struct Receipt(Option<Arc<dyn HasReleaseAnswer>>);
 
 impl Receipt {
-    pub(super) fn of(answers: Arc<dyn Answers>) -> Receipt {
+    pub(super) fn of(answers: Arc<dyn HasReleaseAnswer>) -> Receipt {
         Receipt(Some(answers))
     }
 

@@ -14,10 +14,10 @@ use crate::store::{Snapshot, What};
 
 /// Stays of named owners whose guards were leaked: they go on at the store, and their owner may come back to them.
 #[derive(Debug, Default)]
-pub(super) struct Leaked(Mutex<Vec<Left>>);
+pub(super) struct Leaked(Mutex<Vec<LeakedStay>>);
 
 #[derive(Debug)]
-struct Left {
+struct LeakedStay {
     name: Arc<str>,
     class: Class,
     owner: Owner,
@@ -27,11 +27,11 @@ struct Left {
 }
 
 impl Leaked {
-    fn with<T>(&self, look: impl FnOnce(&mut Vec<Left>) -> T) -> T {
+    fn with<T>(&self, look: impl FnOnce(&mut Vec<LeakedStay>) -> T) -> T {
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn add(&self, left: Left, now: Moment) {
+    fn add(&self, left: LeakedStay, now: Moment) {
         self.with(|all| {
             all.retain(|left| left.until > now);
             all.push(left);
@@ -41,8 +41,9 @@ impl Leaked {
     /// The id under which `owner` left something, most recently, in a class that is one of these.
     fn find(&self, name: &str, owner: Owner, is_one: impl Fn(Class) -> bool) -> Option<Owner> {
         self.with(|all| {
-            let own =
-                |left: &&Left| left.owner == owner && is_one(left.class) && *left.name == *name;
+            let own = |left: &&LeakedStay| {
+                left.owner == owner && is_one(left.class) && *left.name == *name
+            };
             all.iter().rev().find(own).map(|left| left.stay)
         })
     }
@@ -53,7 +54,7 @@ impl Leaked {
 }
 
 impl Engine {
-    /// Who asks next: a named owner under the id that it has, everybody else under a new one.
+    /// Who asks next: a named owner under the id that it has, every other caller under a new one.
     pub(super) fn new_stay(
         &self,
         name: &Arc<str>,
@@ -67,8 +68,8 @@ impl Engine {
         }
     }
 
-    /// The id for what a named owner is about to ask for: a new one, unless the owner is in there already. Whoever writes may read
-    /// under the same id, and the store tells by the id that it may; whoever left a guard behind comes back to that stay.
+    /// The id for what a named owner is about to ask for: a new one, unless the owner is in there already. A writer may read
+    /// under the same id, and the store tells by the id that it may; an owner that left a guard behind comes back to that stay.
     pub(super) fn stay_of(&self, name: &Arc<str>, what: What, owner: Owner) -> Owner {
         let present = match what {
             What::Read | What::Write { .. } => self.present(name, owner, is_rw),
@@ -111,7 +112,7 @@ impl Engine {
         if tenure.owner != tenure.stay {
             let (name, class) = (tenure.name().clone(), tenure.what.class());
             let (owner, stay, until) = (tenure.owner, tenure.stay, tenure.vitals.expires());
-            self.leaked.add(Left { name, class, owner, stay, until }, self.env.now());
+            self.leaked.add(LeakedStay { name, class, owner, stay, until }, self.env.now());
         }
     }
 

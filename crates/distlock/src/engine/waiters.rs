@@ -102,7 +102,7 @@ pub(super) struct LaneState {
     pub(super) wire_permits: u32,
     /// How many releases of lanes that are counted here are on their way.
     pub(super) releasing: u32,
-    /// How many stays the store is told to forget. Meanwhile nobody of this process asks: one of them may still be in the way.
+    /// How many stays the store is told to forget. Meanwhile no waiter of this process asks: one of them may still be in the way.
     pub(super) forgetting: u32,
     /// What follows the present step is a release, and counted in another lane already.
     pub(super) parting: bool,

@@ -2,7 +2,7 @@
 //!
 //! A command that got no reply in time may still be on its way: the kernel sends it again for minutes, also after the
 //! connection was closed here, and the server would run it after the commands that followed. So the connection that carried it
-//! is noted, and whoever sends the next command to that server, over whatever connection, first has the server end it with
+//! is noted, and the caller that sends the next command to that server, over whatever connection, first has the server end it with
 //! `CLIENT KILL ID … ADDR …`. A connection that the server has ended runs nothing any more.
 
 #[cfg(test)]
