@@ -11,6 +11,7 @@
 //! * [`leak`]: nothing may be left behind.
 //! * [`cancel`]: futures that are dropped at a moment of the test's choice.
 //! * [`service`]: a small service over a real database, to put locks around.
+//! * [`shared`]: servers, clusters and JVMs that tests share, also between processes.
 //! * [`stall`]: time in which the machine stood still.
 //! * [`suites`]: the promises of each kind of lock, for every store to keep.
 //!
@@ -28,6 +29,7 @@ pub mod proxy;
 pub mod redis_py;
 pub mod server;
 pub mod service;
+pub mod shared;
 pub mod stall;
 pub mod suites;
 

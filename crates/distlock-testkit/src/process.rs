@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::env;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
@@ -19,6 +19,10 @@ use crate::spawn;
 
 /// How long a worker may take to say something, where the test does not say.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Names the directory where cargo has put the workers and, in `examples`, the examples (`target/debug`): those that are
+/// there are taken to be up to date.
+pub const PROGRAMS: &str = "DISTLOCK_PROGRAMS";
 
 /// Says how to run a worker. See [`worker`].
 #[derive(Debug)]
@@ -94,6 +98,11 @@ impl Worker {
     /// The process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Whether the process is there, even if it is stopped.
+    pub fn runs(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
     }
 
     /// Sends a line. A worker that is gone does not get it.
@@ -220,7 +229,14 @@ impl Drop for Worker {
 /// # Panics
 /// When it cannot be built.
 pub fn example(name: &str) -> PathBuf {
-    build("--example", name)
+    built_before(Path::new("examples"), name).unwrap_or_else(|| build("--example", name))
+}
+
+/// The program in the directory of those that the runner of the tests has built. Without one, each process has cargo look
+/// whether there is something to build.
+fn built_before(below: &Path, name: &str) -> Option<PathBuf> {
+    let dir = PathBuf::from(env::var_os(PROGRAMS)?);
+    Some(dir.join(below).join(name)).filter(|program| program.is_file())
 }
 
 /// The worker's program, up to date.
@@ -234,7 +250,7 @@ fn program(name: &str) -> PathBuf {
     // Cargo says so to the integration tests of this crate alone.
     let path = match env::var_os(format!("CARGO_BIN_EXE_{name}")) {
         Some(path) => PathBuf::from(path),
-        None => build("--bin", name),
+        None => built_before(Path::new(""), name).unwrap_or_else(|| build("--bin", name)),
     };
     built.insert(name.to_owned(), path.clone());
     path

@@ -4,10 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A new directory under the system's temporary directory, removed on drop.
+/// A new directory under the system's temporary directory, removed on drop; or a look at that of another process.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     path: PathBuf,
+    /// Whether this process made it and removes it.
+    owned: bool,
 }
 
 impl Scratch {
@@ -19,11 +21,16 @@ impl Scratch {
             let name = format!("dlkit-{}-{next}", std::process::id());
             let path = std::env::temp_dir().join(name);
             match fs::create_dir(&path) {
-                Ok(()) => return Scratch { path },
+                Ok(()) => return Scratch { path, owned: true },
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => panic!("cannot create {}: {error}", path.display()),
             }
         }
+    }
+
+    /// The directory of another process, which is the one that removes it.
+    pub(crate) fn borrowed(path: impl Into<PathBuf>) -> Self {
+        Scratch { path: path.into(), owned: false }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -37,7 +44,9 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Nothing to be done about a directory that cannot be removed.
-        let _ = fs::remove_dir_all(&self.path);
+        if self.owned {
+            // Nothing to be done about a directory that cannot be removed.
+            let _ = fs::remove_dir_all(&self.path);
+        }
     }
 }

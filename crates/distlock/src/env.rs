@@ -9,7 +9,7 @@ use std::fmt;
 use std::future::Future;
 use std::num::NonZeroU64;
 use std::pin::Pin;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tokio::runtime::{Builder, Handle, RuntimeFlavor};
@@ -217,7 +217,8 @@ fn spawn_on(own: &Option<Handle>, work: BoxFuture<'static, ()>) {
     }
 }
 
-/// Virtual surroundings: tokio's clock, which a test can pause, and one runtime for everything.
+/// Virtual surroundings: tokio's clock, which a test can pause, one runtime for everything, and chance from a seed. On a runtime of
+/// one thread with a paused clock, the same test with the same seed gets the same pauses.
 ///
 /// ```
 /// use std::time::Duration;
@@ -239,17 +240,38 @@ pub struct Virtual {
     origin: tokio::time::Instant,
     began: SystemTime,
     runtime: Handle,
+    chance: Arc<Mutex<fastrand::Rng>>,
 }
 
 impl Virtual {
-    /// Takes the runtime it is called in.
+    /// Takes the runtime it is called in, and the seed 0.
     ///
     /// # Panics
     /// Outside a tokio runtime.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Virtual {
+        Virtual::seeded(0)
+    }
+
+    /// Takes the runtime it is called in. Clones draw from the same sequence of random numbers.
+    ///
+    /// ```
+    /// use distlock::env::{Env, Virtual};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() {
+    /// let (one, same, other) = (Virtual::seeded(7), Virtual::seeded(7), Virtual::seeded(8));
+    /// let first = one.random();
+    /// assert_eq!(same.random(), first);
+    /// assert_ne!(other.random(), first);
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn seeded(seed: u64) -> Virtual {
         let (origin, began) = (tokio::time::Instant::now(), SystemTime::now());
-        Virtual { origin, began, runtime: Handle::current() }
+        let chance = Arc::new(Mutex::new(fastrand::Rng::with_seed(seed)));
+        Virtual { origin, began, runtime: Handle::current(), chance }
     }
 }
 
@@ -292,6 +314,6 @@ impl Env for Virtual {
     }
 
     fn random(&self) -> u64 {
-        fastrand::u64(..)
+        self.chance.lock().unwrap_or_else(PoisonError::into_inner).u64(..)
     }
 }

@@ -6,31 +6,32 @@
 //! * [`Pair`]: Redisson and distlock on one server, for one test.
 
 mod counts;
+mod link;
 mod pair;
 mod pending;
 mod thread;
 
-use std::collections::HashMap;
 use std::env;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use crate::Server;
-use crate::process::{Worker, foreign};
+use crate::process::foreign;
 
 pub use counts::{Latch, LeasedPermits, Semaphore};
 pub use pair::{Pair, Site, pair};
 pub use pending::{Pending, Thrown};
 pub use thread::{Entry, Kind, Spell, Thread};
 
+use link::{Link, UnderWay, deliver, locked};
 use pending::Answer;
 
 /// Names the directory with a `redisson-VERSION` for each version; `cargo xtask setup` fills it.
@@ -61,23 +62,39 @@ impl Version {
         }
     }
 
+    /// The version of that [number](Version::number).
+    pub(crate) fn of_number(number: &str) -> Option<Version> {
+        let all = [Version::Newest, Version::Last3, Version::Older3];
+        all.into_iter().find(|version| version.number() == number)
+    }
+
+    /// Where it is installed; `Err` says that it is not.
+    pub(crate) fn find(self) -> Result<PathBuf, String> {
+        let dir = env::var_os(VARIABLE).map(PathBuf::from);
+        let dir = dir.map(|dir| dir.join(format!("redisson-{}", self.number())));
+        let found = dir.filter(|dir| dir.join("classes").is_dir() && has_java());
+        let number = self.number();
+        found.ok_or_else(|| {
+            format!("no Redisson {number} with a Java to run it; see `cargo xtask setup`")
+        })
+    }
+
     /// Where it is installed; `None`, and a line on the test's output, where it is not.
     ///
     /// # Panics
     /// When it is not, and the environment says that it must be.
     fn dir(self) -> Option<PathBuf> {
-        let dir = env::var_os(VARIABLE).map(PathBuf::from);
-        let dir = dir.map(|dir| dir.join(format!("redisson-{}", self.number())));
-        let found = dir.filter(|dir| dir.join("classes").is_dir() && has_java());
-        let number = self.number();
-        if found.is_none() {
-            let why =
-                format!("no Redisson {number} with a Java to run it; see `cargo xtask setup`");
-            assert!(env::var_os(REQUIRED).is_none(), "{why}");
-            eprintln!("SKIPPED: {why}");
-        }
-        found
+        self.find().map_err(|why| skipped(&why)).ok()
     }
+}
+
+/// Says on the test's output that it cannot have a peer.
+///
+/// # Panics
+/// When the environment says that there must be one.
+pub(crate) fn skipped(why: &str) {
+    assert!(env::var_os(REQUIRED).is_none(), "{why}");
+    eprintln!("SKIPPED: {why}");
 }
 
 fn has_java() -> bool {
@@ -99,18 +116,16 @@ pub struct Builder {
     place: Option<SocketAddr>,
 }
 
-/// A JVM with one Redisson client. It dies with this value, and also with the test process.
+/// A JVM with one Redisson client. It dies with this value, and also with the test process; one that the
+/// [host of shared servers](crate::shared) lends goes on, and cannot be killed or stopped.
 #[derive(Debug)]
 pub struct Peer {
     version: Version,
     uuid: String,
     next: AtomicU64,
-    worker: Mutex<Worker>,
+    link: Link,
     under_way: UnderWay,
 }
-
-/// Who waits for which answer.
-type UnderWay = Arc<Mutex<HashMap<u64, oneshot::Sender<Answer>>>>;
 
 impl Peer {
     /// A peer with Redisson's defaults on one server; `None`, and a line on the test's output, where that Redisson is not
@@ -144,30 +159,40 @@ impl Peer {
     }
 
     /// `kill -9`. Returns when the process is gone.
+    ///
+    /// # Panics
+    /// When the JVM is lent.
     pub fn kill(&self) {
-        self.worker().kill();
+        self.link.breakable("kill").kill();
     }
 
     /// `SIGSTOP`.
+    ///
+    /// # Panics
+    /// When the JVM is lent.
     pub fn stop(&self) {
-        self.worker().stop();
+        self.link.breakable("stop").stop();
     }
 
     /// `SIGCONT`.
+    ///
+    /// # Panics
+    /// When the JVM is lent.
     pub fn cont(&self) {
-        self.worker().cont();
+        self.link.breakable("continue").cont();
     }
 
     fn send<T>(&self, thread: &str, command: &str, read: fn(Answer) -> T) -> Pending<T> {
+        Pending::new(format!("{thread}: {command}"), self.submit(thread, command), read)
+    }
+
+    /// Sends a command. Its answer comes over the channel.
+    fn submit(&self, thread: &str, command: &str) -> oneshot::Receiver<Answer> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, inbox) = oneshot::channel();
         locked(&self.under_way).insert(id, sender);
-        self.worker().send(&format!("{id} {thread} {command}"));
-        Pending::new(format!("{thread}: {command}"), inbox, read)
-    }
-
-    fn worker(&self) -> MutexGuard<'_, Worker> {
-        locked(&self.worker)
+        self.link.send(&format!("{id} {thread} {command}"));
+        inbox
     }
 }
 
@@ -234,31 +259,9 @@ impl Builder {
         assert_eq!(ready["version"], self.version.number(), "the wrong Redisson is installed");
         let uuid = ready["uuid"].as_str().expect("a client has an id").to_owned();
         let under_way = UnderWay::default();
-        deliver(worker.take_lines(), under_way.clone());
-        let worker = Mutex::new(worker);
-        let next = AtomicU64::new(1);
-        Some(Peer { version: self.version, uuid, next, worker, under_way })
+        let mut lines = worker.take_lines();
+        deliver(std::iter::from_fn(move || lines.blocking_recv()), under_way.clone());
+        let (next, link) = (AtomicU64::new(1), Link::Own(Mutex::new(worker)));
+        Some(Peer { version: self.version, uuid, next, link, under_way })
     }
-}
-
-/// Gives every answer to whoever waits for it, until there are no more.
-fn deliver(mut lines: mpsc::UnboundedReceiver<String>, under_way: UnderWay) {
-    // A thread of its own: tests with a runtime each share a peer.
-    std::thread::spawn(move || {
-        while let Some(line) = lines.blocking_recv() {
-            let answer: Value = serde_json::from_str(&line)
-                .unwrap_or_else(|error| panic!("the peer says {line:?}: {error}"));
-            let id = answer["id"].as_u64().expect("an answer has an id");
-            if let Some(sender) = locked(&under_way).remove(&id) {
-                // A test that no longer waits does not want it.
-                let _ = sender.send(Answer::new(answer));
-            }
-        }
-        // The peer is gone: so are the answers.
-        locked(&under_way).clear();
-    });
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -11,6 +11,7 @@ use tokio::sync::{Mutex, OnceCell};
 
 use super::{Peer, Thread, Version};
 use crate::leak::{Limit, lives};
+use crate::shared::{Lender, LentPeer, pair_cluster, peer_builder, process_tag};
 use crate::suites::eventually;
 use crate::{Cluster, Flavor, Server};
 
@@ -22,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const BRIEF: Duration = Duration::from_secs(10);
 
 /// Where they meet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Site {
     /// One Redis.
     One,
@@ -66,7 +67,7 @@ pub async fn pair<F: Future<Output = ()>>(
 impl Pair {
     /// The pair with that Redisson; `None`, and a line on the test's output, if it is not installed.
     ///
-    /// Server and JVM are shared by the tests of a process that run at the same time.
+    /// Server and JVM are [shared](crate::shared) by the tests of a process that run at the same time, or by all processes.
     pub async fn at(version: Version, site: Site) -> Option<Pair> {
         Pair::with_watchdog(version, site, WATCHDOG).await
     }
@@ -75,7 +76,8 @@ impl Pair {
     pub async fn with_watchdog(version: Version, site: Site, timeout: Duration) -> Option<Pair> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let shared = shared(version, site, timeout).await?;
-        let prefix = format!("i{}:", NEXT.fetch_add(1, Ordering::Relaxed));
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let prefix = format!("i{}-{number}:", process_tag());
         let server = match &shared.cluster {
             Some(cluster) => cluster.primary_of(&format!("{prefix}k")).await,
             None => shared.server.clone(),
@@ -142,7 +144,13 @@ impl Pair {
 
     /// A second JVM, started when it is first asked for. Others use it too.
     pub async fn second_peer(&self) -> &Arc<Peer> {
-        self.shared.second.get_or_init(|| self.own_peer()).await
+        let start = || async {
+            match lent(self.version(), self.shared.site, self.shared.watchdog, 1).await {
+                Some(lent) => Arc::new(lent.expect("the other one was installed").peer),
+                None => self.own_peer().await,
+            }
+        };
+        self.shared.second.get_or_init(start).await
     }
 
     /// Which Redisson it is.
@@ -160,7 +168,9 @@ impl Pair {
     /// # Panics
     /// When it does not come up.
     pub async fn own_peer(&self) -> Arc<Peer> {
-        let peer = self.shared.builder(self.version()).start().await;
+        let (version, shared) = (self.version(), &self.shared);
+        let cluster = shared.cluster.as_ref();
+        let peer = peer_builder(version, cluster, &shared.server, shared.watchdog).start().await;
         Arc::new(peer.expect("the other one was installed"))
     }
 
@@ -273,25 +283,10 @@ impl Shared {
             None => std::slice::from_ref(&self.server),
         }
     }
-
-    fn builder(&self, version: Version) -> super::Builder {
-        builder(version, self.cluster.as_ref(), &self.server).watchdog(self.watchdog)
-    }
 }
 
-/// A JVM on the cluster, if there is one, or else on the server.
-fn builder(version: Version, cluster: Option<&Cluster>, server: &Server) -> super::Builder {
-    let builder = Peer::builder(version).place(server.addr());
-    match cluster {
-        Some(cluster) => {
-            let nodes = cluster.nodes().iter();
-            nodes.fold(builder.cluster(), |builder, node| builder.address(node.addr()))
-        }
-        None => builder.address(server.addr()),
-    }
-}
-
-/// The server or cluster and the JVM of that version which tests share; started for the first of them, stopped after the last.
+/// The server or cluster and the JVM of that version which tests share: the host's where there is a host; otherwise started
+/// for the first test of this process, stopped after the last.
 async fn shared(version: Version, site: Site, watchdog: Duration) -> Option<Arc<Shared>> {
     static SHARED: Mutex<Vec<Weak<Shared>>> = Mutex::const_new(Vec::new());
     let mut all = SHARED.lock().await;
@@ -302,6 +297,33 @@ async fn shared(version: Version, site: Site, watchdog: Duration) -> Option<Arc<
     if let Some(shared) = all.iter().filter_map(Weak::upgrade).find(is_meant) {
         return Some(shared);
     }
+    let LentPeer { peer, server, cluster } = match lent(version, site, watchdog, 0).await {
+        Some(lent) => lent?,
+        None => start(version, site, watchdog).await?,
+    };
+    let (peer, second) = (Arc::new(peer), OnceCell::new());
+    let shared = Arc::new(Shared { site, cluster, server, watchdog, peer, second });
+    all.push(Arc::downgrade(&shared));
+    Some(shared)
+}
+
+/// What the host lends; `None` without a host, `Some(None)` where it has no Redisson.
+async fn lent(
+    version: Version,
+    site: Site,
+    watchdog: Duration,
+    copy: u64,
+) -> Option<Option<LentPeer>> {
+    let lender = Lender::from_env()?;
+    let ask = move || lender.peer(version, site, watchdog, copy);
+    match tokio::task::spawn_blocking(ask).await {
+        Ok(lent) => Some(lent),
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+/// Starts a server or a cluster, and a JVM on it.
+async fn start(version: Version, site: Site, watchdog: Duration) -> Option<LentPeer> {
     // Asked first: a test that is skipped starts no server.
     version.dir()?;
     let cluster = match site {
@@ -310,12 +332,9 @@ async fn shared(version: Version, site: Site, watchdog: Duration) -> Option<Arc<
             eprintln!("SKIPPED: no server for {flavor:?}");
             return None;
         }
-        Site::Cluster(flavor) => Some(Cluster::builder(flavor).patient().start().await),
+        Site::Cluster(flavor) => Some(pair_cluster(flavor).start().await),
     };
     let server = Arc::new(Server::builder(Flavor::Redis).start().await);
-    let peer = builder(version, cluster.as_ref(), &server).watchdog(watchdog).start().await?;
-    let (peer, second) = (Arc::new(peer), OnceCell::new());
-    let shared = Arc::new(Shared { site, cluster, server, watchdog, peer, second });
-    all.push(Arc::downgrade(&shared));
-    Some(shared)
+    let peer = peer_builder(version, cluster.as_ref(), &server, watchdog).start().await?;
+    Some(LentPeer { peer, server, cluster })
 }

@@ -115,6 +115,10 @@ impl Answer {
         Answer(answer)
     }
 
+    pub(super) fn into_json(self) -> Value {
+        self.0
+    }
+
     /// As whom it ran: `UUID:THREAD`.
     pub(super) fn owner(&self) -> String {
         self.0["owner"].as_str().expect("every answer names its owner").to_owned()

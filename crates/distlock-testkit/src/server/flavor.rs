@@ -23,6 +23,20 @@ impl Flavor {
         Self::ALL.into_iter().filter(|flavor| flavor.program().is_some()).collect()
     }
 
+    /// Its name between processes.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Flavor::Redis => "redis",
+            Flavor::Valkey => "valkey",
+            Flavor::Redis62 => "redis62",
+        }
+    }
+
+    /// The flavour of that [name](Flavor::word).
+    pub(crate) fn of_word(word: &str) -> Option<Flavor> {
+        Self::ALL.into_iter().find(|flavor| flavor.word() == word)
+    }
+
     /// The environment variable that says where the program is.
     pub fn variable(self) -> &'static str {
         match self {

@@ -24,13 +24,13 @@ impl Server {
     /// reply is an `Err`.
     pub async fn try_cli(&self, args: &[&str]) -> RedisResult<Value> {
         let command = command(args);
-        let plan = Arc::clone(&self.plan);
-        apart(move || command.query(&mut plan.connect()?)).await
+        let access = Arc::clone(&self.access);
+        apart(move || command.query(&mut access.connect()?)).await
     }
 
     /// [`try_cli`](Server::try_cli) for a test without a runtime.
     pub fn try_cli_blocking(&self, args: &[&str]) -> RedisResult<Value> {
-        command(args).query(&mut self.plan.connect()?)
+        command(args).query(&mut self.access.connect()?)
     }
 
     /// Sends one command and gives its reply.
@@ -86,9 +86,9 @@ impl Server {
 
     /// `CLIENT LIST`, without the connection that asks.
     pub async fn clients(&self) -> Vec<String> {
-        let plan = Arc::clone(&self.plan);
+        let access = Arc::clone(&self.access);
         let (own, list): (u64, String) = apart(move || {
-            let mut connection = plan.connect()?;
+            let mut connection = access.connect()?;
             redis::pipe().cmd("CLIENT").arg("ID").cmd("CLIENT").arg("LIST").query(&mut connection)
         })
         .await

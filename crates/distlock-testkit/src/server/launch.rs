@@ -4,22 +4,34 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use redis::{Connection, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisResult};
+use redis::{Connection, RedisResult};
 
-use super::{Plan, Server, kill};
+use super::process::kill;
+use super::{Access, Process, Server, Tls};
 use crate::{port, spawn};
 
 /// How long a server may take until it answers, on a machine that does other things.
 const STARTUP: Duration = Duration::from_secs(30);
 /// Between two tries to reach a server that starts.
 const BACKOFF: Duration = Duration::from_millis(2);
-/// How long the kit's own questions wait for an answer.
-const ANSWER: Duration = Duration::from_secs(10);
 /// How often another port is tried after the chosen one was taken.
 const PORTS: usize = 8;
+
+/// How to start a server, and how to start it again.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) access: Arc<Access>,
+    pub(super) program: PathBuf,
+    pub(super) namespace: Option<String>,
+    pub(super) args: Vec<OsString>,
+    pub(super) env: Vec<(OsString, OsString)>,
+    pub(super) keep_data: bool,
+    /// Whether it is a sentinel, which has a file of settings and keeps no data.
+    pub(super) sentinel: bool,
+}
 
 /// What became of a start.
 enum Start {
@@ -32,7 +44,7 @@ pub(super) fn first(plan: Plan) -> Server {
     for _ in 0..PORTS {
         let port = port::free();
         if let Start::Ready(child) = start(&plan, port) {
-            return Server { plan: Arc::new(plan), port, child: Mutex::new(child) };
+            return plan.started(port, child);
         }
     }
     panic!("{PORTS} free ports in a row were taken before the server could bind them");
@@ -41,9 +53,7 @@ pub(super) fn first(plan: Plan) -> Server {
 /// Starts a server on this port; `None` if somebody has it already.
 pub(super) fn at(plan: Plan, port: u16) -> Option<Server> {
     match start(&plan, port) {
-        Start::Ready(child) => {
-            Some(Server { plan: Arc::new(plan), port, child: Mutex::new(child) })
-        }
+        Start::Ready(child) => Some(plan.started(port, child)),
         Start::PortTaken => None,
     }
 }
@@ -68,8 +78,9 @@ pub(super) async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + '
 
 fn start(plan: &Plan, port: u16) -> Start {
     // The old socket would speak for the old process.
-    let _ = fs::remove_file(plan.socket());
-    let log = fs::File::create(plan.log_file()).expect("the server's own directory is writable");
+    let _ = fs::remove_file(plan.access.socket());
+    let log =
+        fs::File::create(plan.access.log_file()).expect("the server's own directory is writable");
     let errors = log.try_clone().expect("an open file can be shared");
     let mut command = match &plan.namespace {
         None => spawn::command(&plan.program),
@@ -80,7 +91,7 @@ fn start(plan: &Plan, port: u16) -> Start {
             command
         }
     };
-    command.args(plan.command_line(port)).current_dir(plan.dir.path());
+    command.args(plan.command_line(port)).current_dir(plan.access.dir.path());
     command.envs(plan.env.iter().cloned());
     command.stdin(Stdio::null()).stdout(log).stderr(errors);
     let mut child = match spawn::spawn(command) {
@@ -91,19 +102,19 @@ fn start(plan: &Plan, port: u16) -> Start {
     let since = Instant::now();
     loop {
         if let Some(status) = child.try_wait().expect("a child can be asked whether it runs") {
-            let log = plan.log();
+            let log = plan.access.log();
             if log.contains("Address already in use") {
                 return Start::PortTaken;
             }
             panic!("{} ended with {status}; it logged:\n{log}", plan.program.display());
         }
-        match plan.connect().and_then(|mut connection| process_id(&mut connection)) {
+        match plan.access.connect().and_then(|mut connection| process_id(&mut connection)) {
             // The socket lies in a directory that is ours alone, and still: be sure.
             Ok(pid) if pid == child.id() => return Start::Ready(child),
             Ok(pid) => panic!("process {pid} answers where {} was started", child.id()),
             Err(error) if since.elapsed() > STARTUP => {
                 kill(&mut child);
-                panic!("no answer after {STARTUP:?}: {error}; the log:\n{}", plan.log());
+                panic!("no answer after {STARTUP:?}: {error}; the log:\n{}", plan.access.log());
             }
             Err(_) => std::thread::sleep(BACKOFF),
         }
@@ -117,34 +128,8 @@ fn process_id(connection: &mut Connection) -> RedisResult<u32> {
 }
 
 impl Plan {
-    pub(super) fn socket(&self) -> PathBuf {
-        self.dir.join("sock")
-    }
-
-    fn log_file(&self) -> PathBuf {
-        self.dir.join("log")
-    }
-
-    pub(super) fn log(&self) -> String {
-        let bytes = fs::read(self.log_file()).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).into_owned()
-    }
-
-    /// A new connection over the Unix socket.
-    pub(super) fn connect(&self) -> RedisResult<Connection> {
-        let info = ConnectionAddr::Unix(self.socket()).into_connection_info()?;
-        let mut settings = info
-            .redis_settings()
-            .clone()
-            .set_protocol(ProtocolVersion::RESP2)
-            .set_skip_set_lib_name();
-        if let Some(password) = &self.password {
-            settings = settings.set_password(password);
-        }
-        let client = redis::Client::open(info.set_redis_settings(settings))?;
-        let connection = client.get_connection_with_timeout(ANSWER)?;
-        connection.set_read_timeout(Some(ANSWER))?;
-        Ok(connection)
+    fn started(self, port: u16, child: Child) -> Server {
+        Server { access: Arc::clone(&self.access), port, process: Process::own(self, child) }
     }
 
     fn command_line(&self, port: u16) -> Vec<OsString> {
@@ -152,16 +137,16 @@ impl Plan {
         let mut line: Vec<OsString> = Vec::new();
         if self.sentinel {
             // It writes what it finds out into that file, and finds it there after a restart.
-            line.extend([self.dir.join("conf").into(), "--sentinel".into()]);
+            line.extend([self.access.dir.join("conf").into(), "--sentinel".into()]);
         }
         let mut add = |name: &str, value: &dyn AsRef<std::ffi::OsStr>| {
             line.push(name.into());
             line.push(value.as_ref().into());
         };
         add("--bind", &"127.0.0.1");
-        add("--dir", &self.dir.path());
-        add("--unixsocket", &self.socket());
-        match &self.tls {
+        add("--dir", &self.access.dir.path());
+        add("--unixsocket", &self.access.socket());
+        match &self.access.tls {
             None => add("--port", &port),
             Some((tls, files)) => {
                 add("--port", &"0");
@@ -169,7 +154,7 @@ impl Plan {
                 add("--tls-ca-cert-file", &files.ca);
                 add("--tls-cert-file", &files.server_cert);
                 add("--tls-key-file", &files.server_key);
-                let asks = if *tls == super::Tls::Mutual { "yes" } else { "no" };
+                let asks = if *tls == Tls::Mutual { "yes" } else { "no" };
                 add("--tls-auth-clients", &asks);
             }
         }
@@ -180,7 +165,7 @@ impl Plan {
         if self.keep_data {
             add("--appendfsync", &"always");
         }
-        if let Some(password) = &self.password {
+        if let Some(password) = &self.access.password {
             add("--requirepass", password);
         }
         line.extend(self.args.iter().cloned());

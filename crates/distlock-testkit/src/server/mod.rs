@@ -1,9 +1,12 @@
 //! Real servers, one or more for each test.
 
+mod access;
 mod cluster;
 mod flavor;
 mod inspect;
 mod launch;
+mod lend;
+mod process;
 mod replicas;
 mod sentinel;
 mod tls;
@@ -13,17 +16,19 @@ mod wait;
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::process::Child;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use rustix::process::Signal;
 
 use crate::scratch::Scratch;
 use crate::spawn;
 
+use access::Access;
 pub use cluster::{Cluster, ClusterBuilder};
 pub use flavor::Flavor;
 pub use inspect::CommandStats;
+use launch::Plan;
+use process::Process;
 pub use replicas::Replicas;
 pub use sentinel::{SentinelBuilder, SentinelSet};
 pub use tls::{Certificates, Tls};
@@ -31,30 +36,14 @@ use wait::{nothing_left, text, until, wait};
 
 /// A server process with a port, a Unix socket and a directory of its own.
 ///
-/// It dies with this value, and also with the test process. Its own questions
-/// ([`cli`](Server::cli) and what builds on it) go over the Unix socket: a fault on the network or
-/// a client certificate that is asked for does not stand in their way.
+/// It dies with this value, and also with the test process; one that the [host of shared servers](crate::shared) lends goes
+/// on, and cannot be killed or stopped. Its own questions ([`cli`](Server::cli) and what builds on it) go over the Unix
+/// socket: a fault on the network or a client certificate that is asked for does not stand in their way.
 #[derive(Debug)]
 pub struct Server {
-    plan: Arc<Plan>,
+    access: Arc<Access>,
     port: u16,
-    child: Mutex<Child>,
-}
-
-/// How to start a server, and how to start it again.
-#[derive(Debug)]
-struct Plan {
-    flavor: Flavor,
-    program: PathBuf,
-    namespace: Option<String>,
-    args: Vec<OsString>,
-    env: Vec<(OsString, OsString)>,
-    password: Option<String>,
-    tls: Option<(Tls, Certificates)>,
-    keep_data: bool,
-    /// Whether it is a sentinel, which has a file of settings and keeps no data.
-    sentinel: bool,
-    dir: Scratch,
+    process: Process,
 }
 
 /// Says what a server should be like. See [`Server::builder`].
@@ -100,7 +89,7 @@ impl Server {
 
     /// Which program it is.
     pub fn flavor(&self) -> Flavor {
-        self.plan.flavor
+        self.access.flavor
     }
 
     /// The port, the same after a [`restart`](Server::restart).
@@ -120,11 +109,11 @@ impl Server {
 
     /// The same URL with another address: that of a [`Proxy`](crate::Proxy) before this server.
     pub fn url_at(&self, addr: SocketAddr) -> String {
-        let user = match &self.plan.password {
+        let user = match &self.access.password {
             Some(password) => format!(":{password}@"),
             None => String::new(),
         };
-        match &self.plan.tls {
+        match &self.access.tls {
             None => format!("redis://{user}{addr}"),
             Some((tls, files)) => format!("rediss://{user}{addr}{}", files.query(*tls)),
         }
@@ -132,8 +121,8 @@ impl Server {
 
     /// The URL of the Unix socket: `redis+unix:///…`.
     pub fn unix_url(&self) -> String {
-        let path = self.plan.socket();
-        match &self.plan.password {
+        let path = self.access.socket();
+        match &self.access.password {
             Some(password) => format!("redis+unix://{}?pass={password}", path.display()),
             None => format!("redis+unix://{}", path.display()),
         }
@@ -141,37 +130,48 @@ impl Server {
 
     /// The path of the Unix socket.
     pub fn socket(&self) -> PathBuf {
-        self.plan.socket()
+        self.access.socket()
     }
 
     /// The certificates of a server with TLS.
     pub fn certificates(&self) -> Option<&Certificates> {
-        self.plan.tls.as_ref().map(|(_, files)| files)
+        self.access.tls.as_ref().map(|(_, files)| files)
     }
 
-    /// The directory of its own, removed on drop.
+    /// The directory of its own, removed by the process that started it.
     pub fn dir(&self) -> &Path {
-        self.plan.dir.path()
+        self.access.dir.path()
     }
 
     /// What it has logged.
     pub fn log(&self) -> String {
-        self.plan.log()
+        self.access.log()
     }
 
     /// The process id.
     pub fn pid(&self) -> u32 {
-        self.child().id()
+        self.process.pid()
+    }
+
+    /// Whether its process is there, even if it is stopped.
+    pub fn runs(&self) -> bool {
+        self.process.runs()
     }
 
     /// `kill -9`. Returns when the process is gone.
+    ///
+    /// # Panics
+    /// When the server is lent.
     pub fn kill(&self) {
-        kill(&mut self.child());
+        process::kill(&mut self.process.breakable("kill").1);
     }
 
     /// `SIGSTOP`: connections stay open, nothing is answered.
+    ///
+    /// # Panics
+    /// When the server is lent.
     pub fn stop(&self) {
-        spawn::stop(self.pid());
+        spawn::stop(self.process.breakable("stop").1.id());
     }
 
     /// Whether it does not answer because it was [stopped](Server::stop).
@@ -180,36 +180,37 @@ impl Server {
     }
 
     /// `SIGCONT`: it answers again.
+    ///
+    /// # Panics
+    /// When the server is lent.
     pub fn cont(&self) {
-        spawn::signal(self.pid(), Signal::CONT);
+        spawn::signal(self.process.breakable("continue").1.id(), Signal::CONT);
     }
 
     /// `kill -9` where it still runs, then a start on the same port with the same options.
     ///
     /// Its data are gone, unless it was built with [`keep_data`](Builder::keep_data).
+    ///
+    /// # Panics
+    /// When the server is lent, or does not come up.
     pub async fn restart(&self) {
-        self.kill();
-        let child = launch::again(&self.plan, self.port).await;
-        *self.child() = child;
-    }
-
-    fn child(&self) -> MutexGuard<'_, Child> {
-        self.child.lock().expect("nothing panics with the child locked")
+        let plan = {
+            let (plan, mut child) = self.process.breakable("restart");
+            process::kill(&mut child);
+            plan
+        };
+        let child = launch::again(plan, self.port).await;
+        *self.process.breakable("restart").1 = child;
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Also after a panic elsewhere: the process must go.
-        let child = self.child.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
-        kill(child);
+        for user in self.process.take_users() {
+            // A server that no longer answers has no use for the users either.
+            let _ = self.try_cli_blocking(&["ACL", "DELUSER", &user]);
+        }
     }
-}
-
-fn kill(child: &mut Child) {
-    // Both fail only when the process has already been waited for.
-    let _ = child.kill();
-    let _ = child.wait();
 }
 
 impl Builder {
@@ -293,17 +294,15 @@ impl Builder {
         let tls = self.tls.map(|tls| {
             (tls, self.certificates.unwrap_or_else(|| Certificates::generate(dir.path(), tls)))
         });
+        let access = Access { flavor: self.flavor, password: self.password, tls, dir };
         Plan {
-            flavor: self.flavor,
+            access: Arc::new(access),
             program: self.flavor.require(),
             namespace: self.namespace,
             args: self.args,
             env: self.env,
-            password: self.password,
-            tls,
             keep_data: self.keep_data,
             sentinel: self.sentinel.is_some(),
-            dir,
         }
     }
 }

@@ -77,12 +77,12 @@ impl Replicas {
         // Twice: what was written before there was a replica counts as acknowledged as soon as there is one, which may take
         // another second to say anything.
         while times < 2 {
-            let plan = Arc::clone(&self.primary.plan);
+            let access = Arc::clone(&self.primary.access);
             // A connection that has written nothing would be told of any replica that is there.
             let (acked,): (usize,) = apart(move || {
                 let mut all = redis::pipe();
                 all.cmd("SET").arg("in-step").arg(1).ignore().cmd("DEL").arg("in-step").ignore();
-                all.cmd("WAIT").arg(count).arg(100).query(&mut plan.connect()?)
+                all.cmd("WAIT").arg(count).arg(100).query(&mut access.connect()?)
             })
             .await
             .unwrap_or_else(|error| panic!("WAIT: {error}"));

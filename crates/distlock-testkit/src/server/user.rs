@@ -53,6 +53,7 @@ impl Server {
             vec!["ACL", "SETUSER", name, "reset", "on", &password, "resetchannels", "-@all"];
         line.extend(rules.iter().map(String::as_str));
         self.try_cli_blocking(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"));
+        self.process.remember_user(name);
     }
 }
 

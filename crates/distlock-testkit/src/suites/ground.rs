@@ -1,17 +1,18 @@
 //! Where promises are kept: one store, opened as often as a promise wants.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use distlock::env::Virtual;
 use distlock::{Builder, Locks, WaitBy};
 use tokio::time::Instant;
 
+use super::seed;
 use crate::leak::{Limit, lives};
 use crate::scratch::Scratch;
-use crate::{Cluster, Flavor, SentinelSet, Server, Stopwatch, Tls};
+use crate::{Cluster, Flavor, SentinelSet, Server, Stopwatch, shared};
 
 /// How long what is on its way out may take, on a machine that does other things.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -28,7 +29,7 @@ pub enum Site {
     /// `memory:`, in real time.
     Memory,
     /// `memory:`, in virtual time: for a runtime with a paused clock.
-    Paused,
+    Virtual,
     /// `file:`.
     File,
     /// `redis://`.
@@ -74,18 +75,18 @@ pub async fn stand<F: Future<Output = ()>>(site: Site, promise: impl FnOnce(Grou
 impl Ground {
     /// The store at `site`; `None`, and a line on the test's output, if it is not installed.
     ///
-    /// Servers are shared by the tests of a process that run at the same time.
+    /// Servers are [shared] by the tests of a process that run at the same time, or by all processes.
     pub fn at(site: Site) -> Option<Ground> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let ours = format!("t{}-", std::process::id());
+        let ours = format!("t{}-", shared::process_tag());
         let prefix = format!("{ours}{number}:");
         let (mut server, mut dir, mut virtual_time, mut keeper) = (None, None, None, None);
         let (mut cluster, mut sentinels) = (None, None);
         let url = match site {
-            Site::Memory | Site::Paused => {
-                if site == Site::Paused {
-                    virtual_time = Some(Virtual::new());
+            Site::Memory | Site::Virtual => {
+                if site == Site::Virtual {
+                    virtual_time = Some(Virtual::seeded(seed::current()));
                 }
                 let url = format!("memory:{prefix}");
                 let kept = Locks::builder().url(&url);
@@ -103,9 +104,7 @@ impl Ground {
                 url
             }
             Site::Server(flavor) | Site::Acl(flavor) | Site::Polling(flavor) => {
-                static SHARED: Shared<Server> = Shared::new();
-                let start = move || Server::builder(flavor).start_blocking();
-                let shared = SHARED.get(flavor, start)?;
+                let shared = shared::server(flavor)?;
                 let url = match site {
                     Site::Acl(_) => shared.least_privilege(&ours),
                     Site::Polling(_) => shared.without_channels(&ours),
@@ -115,28 +114,19 @@ impl Ground {
                 url
             }
             Site::Tls => {
-                static SHARED: Shared<Server> = Shared::new();
-                let start = || Server::builder(Flavor::Redis).tls(Tls::Mutual).start_blocking();
-                let shared = SHARED.get(Flavor::Redis, start)?;
+                let shared = shared::tls_server()?;
                 let url = shared.url();
                 server = Some(shared);
                 url
             }
             Site::Sentinel(flavor) => {
-                static SHARED: Shared<SentinelSet> = Shared::new();
-                // A machine that does other things is no reason to fail over.
-                let patient = Duration::from_secs(60);
-                let set = move || SentinelSet::builder(flavor).down_after(patient);
-                let start = move || set().start_blocking();
-                let shared = SHARED.get(flavor, start)?;
+                let shared = shared::sentinels(flavor)?;
                 let url = shared.url();
                 sentinels = Some(shared);
                 url
             }
             Site::Cluster(flavor, pubsub) => {
-                static SHARED: Shared<Cluster> = Shared::new();
-                let start = move || Cluster::builder(flavor).replicas(1).patient().start_blocking();
-                let shared = SHARED.get(flavor, start)?;
+                let shared = shared::cluster(flavor)?;
                 let url = shared.least_privilege(&ours, pubsub);
                 cluster = Some(shared);
                 url
@@ -225,7 +215,7 @@ impl Ground {
     /// machine that does other things. Less than a waiter sleeps that nobody wakes.
     pub fn slack(&self) -> Duration {
         match self.site() {
-            Site::Paused => Duration::from_millis(60),
+            Site::Virtual => Duration::from_millis(3),
             _ => Duration::from_secs(5),
         }
     }
@@ -233,7 +223,7 @@ impl Ground {
     /// Counts time for a limit that tells one cause of a delay from another.
     pub fn stopwatch(&self) -> Stopwatch {
         match self.site() {
-            Site::Paused => Stopwatch::in_virtual_time(),
+            Site::Virtual => Stopwatch::in_virtual_time(),
             _ => Stopwatch::start(),
         }
     }
@@ -241,7 +231,7 @@ impl Ground {
     /// A size for a crowd that this store gets through in a second or two, given one that memory does.
     pub fn crowd(&self, full: usize) -> usize {
         match self.site() {
-            Site::Memory | Site::Paused => full,
+            Site::Memory | Site::Virtual => full,
             Site::File => full.div_ceil(8),
             _ => full.div_ceil(3),
         }
@@ -274,7 +264,10 @@ impl Ground {
     /// What of this test is in the store, and how long it has to live; what that is where nobody can say.
     async fn left(&self, locks: &Locks) -> Vec<(String, Option<Duration>)> {
         let mut left = Vec::new();
-        match locks.list("").await {
+        // A server has the locks of other tests as well, which this test's user may not read.
+        let alone = matches!(self.site(), Site::Memory | Site::Virtual | Site::File);
+        let prefix = if alone { "" } else { self.prefix() };
+        match locks.list(prefix).await {
             Ok(all) => left.extend(all.into_iter().map(|one| (one.name.to_string(), one.ttl))),
             Err(error) => left.push((format!("{}: {error}", self.prefix()), None)),
         }
@@ -316,32 +309,5 @@ fn ready<T>(work: impl Future<Output = T>) -> T {
     match work.as_mut().poll(&mut cx) {
         std::task::Poll::Ready(value) => value,
         std::task::Poll::Pending => panic!("opening a table in memory waits for something"),
-    }
-}
-
-/// Servers, or clusters of them, which tests share: started for the first of them, stopped after the last.
-struct Shared<T>(Mutex<Vec<(Flavor, Weak<T>)>>);
-
-impl<T: Send + Sync + 'static> Shared<T> {
-    const fn new() -> Shared<T> {
-        Shared(Mutex::new(Vec::new()))
-    }
-
-    /// The one of that flavour.
-    fn get(&self, flavor: Flavor, start: impl FnOnce() -> T + Send + 'static) -> Option<Arc<T>> {
-        if flavor.program().is_none() {
-            eprintln!("SKIPPED: no server for {flavor:?}");
-            return None;
-        }
-        let mut shared = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let known = shared.iter().position(|(of, _)| *of == flavor);
-        if let Some(one) = known.and_then(|at| shared[at].1.upgrade()) {
-            return Some(one);
-        }
-        // On a thread of its own: the caller may be inside a runtime, and may end before it is no longer wanted.
-        let one = Arc::new(std::thread::spawn(start).join().expect("the server can be started"));
-        shared.retain(|(of, _)| *of != flavor);
-        shared.push((flavor, Arc::downgrade(&one)));
-        Some(one)
     }
 }

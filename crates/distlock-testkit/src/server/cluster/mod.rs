@@ -29,6 +29,11 @@ impl Cluster {
         ClusterBuilder::new(flavor)
     }
 
+    /// These servers, which ask for no password and speak no TLS.
+    pub(super) fn plain(nodes: Vec<Arc<Server>>) -> Cluster {
+        Cluster { nodes, password: None, tls: None }
+    }
+
     /// All servers.
     pub fn nodes(&self) -> &[Arc<Server>] {
         &self.nodes

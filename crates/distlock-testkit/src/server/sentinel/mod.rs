@@ -33,6 +33,11 @@ impl SentinelSet {
         SentinelBuilder::new(flavor)
     }
 
+    /// These servers and sentinels, which ask for no password and speak no TLS.
+    pub(super) fn plain(servers: Vec<Arc<Server>>, sentinels: Vec<Arc<Server>>) -> SentinelSet {
+        SentinelSet { servers, sentinels, password: None, sentinel_password: None, tls: None }
+    }
+
     /// The servers that keep data; the first was the first primary.
     pub fn servers(&self) -> &[Arc<Server>] {
         &self.servers

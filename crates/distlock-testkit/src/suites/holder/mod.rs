@@ -14,6 +14,38 @@ use distlock::{FencedGuard, Guard, HolderInfo, Locks, Permits, ReadGuard, WriteG
 use super::times::{HOUR, ms, secs};
 use super::{Ground, Site};
 
+use super::promise::{Promise, promises};
+
+/// What it promises, and what each promise needs.
+pub(super) const PROMISES: &[Promise] = promises! { holder;
+    Store says:
+        everybody_sees_who_holds_it
+        who_says_nothing_leaves_nothing
+        an_heir_speaks_for_itself
+        what_is_said_lives_as_long_as_the_lock
+        a_reentry_keeps_what_was_said
+        many_holders_have_their_own_words
+        all_of_several_say_it
+        hostile_words_do_no_harm
+        those_who_wait_are_counted;
+    Store gone:
+        what_was_said_goes_with_the_hold
+        what_others_leave_is_shown_to_nobody
+        whoever_does_not_get_it_says_nothing;
+    Store told:
+        a_wait_timeout_says_who_holds_it
+        one_of_several_is_named;
+    Store slow:
+        a_hold_that_takes_long_is_warned_of_once
+        what_was_released_in_time_is_not_warned_of
+        a_warning_says_what_the_hold_is_for;
+    Server server:
+        who_says_nothing_pays_nothing
+        strangers_say_nothing
+        what_stands_in_its_place_costs_no_lock
+        a_missing_permission_is_named;
+};
+
 /// Whether a user of this site who does not ask for it may read what others say.
 fn may_read(ground: &Ground) -> bool {
     !matches!(ground.site(), Site::Acl(_) | Site::Cluster(..))

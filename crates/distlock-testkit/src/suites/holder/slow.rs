@@ -53,7 +53,7 @@ pub async fn what_was_released_in_time_is_not_warned_of(ground: Ground) {
     let mut waiter = locks.mutex(&name).lock().into_future();
     poll_once(&mut waiter).await;
     // In real time this promise is about what is not there anyway, and need not take long.
-    let time = if ground.site() == super::Site::Paused { slow / 2 + secs(1) } else { ms(50) };
+    let time = if ground.site() == super::Site::Virtual { slow / 2 + secs(1) } else { ms(50) };
     tokio::time::sleep(time).await;
     first.unlock().await.expect("it was held");
     let heir = waiter.await.expect("it gets free");

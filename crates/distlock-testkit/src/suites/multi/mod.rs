@@ -18,6 +18,52 @@ use super::times::{HOUR, ms, secs};
 use super::{Ground, Site};
 use crate::Stopwatch;
 
+use super::promise::{Promise, promises};
+
+/// What it promises, and what each promise needs.
+pub(super) const PROMISES: &[Promise] = promises! { multi;
+    Field basics:
+        all_are_held_and_all_are_released
+        whoever_holds_all_keeps_everybody_out
+        one_that_is_busy_refuses_all_and_the_others_stay_free
+        of_ten_that_ask_at_once_one_wins
+        the_second_waits_until_the_first_lets_go
+        a_wait_is_as_long_as_the_last_member_is_held
+        a_wait_timeout_says_who_was_in_the_way
+        whatever_is_named_twice_counts_once
+        the_order_is_the_callers_for_stores_and_sorted_for_names
+        dropping_and_trying_again_succeeds
+        bad_input_is_refused_before_anything_is_locked
+        blocking_callers_lock_in_the_same_way;
+    Field reentry:
+        an_owner_that_holds_one_takes_the_rest
+        an_owner_that_holds_all_goes_deeper_in_all
+        the_guards_owner_enters_its_members_again
+        a_scope_re_enters_through_nested_functions
+        one_owner_in_two_tasks_never_frees_the_others_hold;
+    Field leases:
+        a_lease_ends_for_all
+        the_watchdog_keeps_all
+        a_lease_switches_the_watchdog_off
+        extending_lengthens_all
+        a_leaked_guard_leaves_all_of_them_locked;
+    Field loss:
+        force_on_one_member_loses_the_guard
+        force_from_elsewhere_stops_the_work
+        a_release_is_no_loss
+        closing_ends_waits_and_releases_all;
+    Field crowds:
+        ten_tasks_of_one_process_never_meet
+        ten_processes_never_meet_in_whatever_order_they_name_them
+        two_that_name_them_the_other_way_round_both_get_on
+        overlapping_pairs_all_get_on
+        those_who_want_one_and_those_who_want_all_all_get_on;
+    Field kinds:
+        members_may_be_of_any_kind
+        members_that_can_be_shared_are_shared
+        members_named_twice_are_no_trap;
+};
+
 /// Where the members are.
 #[derive(Clone, Debug)]
 pub struct Field {

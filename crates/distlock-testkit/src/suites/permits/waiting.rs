@@ -200,8 +200,8 @@ pub(crate) async fn who_waits_behind_a_large_request_gets_in_when_it_leaves<S: K
         if way == 1 {
             large.abort();
         }
-        gets_in(&ground, small).await.release().await.expect("it was held");
         assert!(large.await.map_or(true, |ended| ended.is_err()));
+        gets_in(&ground, small).await.release().await.expect("it was held");
     }
     one.release().await.expect("it was held");
     done(&semaphore).await;

@@ -12,6 +12,43 @@ use distlock::{Locks, RedLock};
 use super::times::{HOUR, ms, secs};
 use super::{Ground, Site};
 
+use super::promise::{Promise, promises};
+
+/// What it promises, and what each promise needs.
+pub(super) const PROMISES: &[Promise] = promises! { redlock;
+    Store basics:
+        a_lock_can_be_taken_and_released_twice
+        the_same_owner_enters_again_and_others_do_not
+        everybody_sees_that_it_is_locked
+        the_holder_is_told_from_others
+        holds_are_counted
+        a_stranger_cannot_unlock
+        force_frees_the_lock_and_tells_a_holder_here
+        a_waiter_gets_in_when_the_lease_ends
+        what_nobody_renews_is_free_after_the_watchdogs_timeout
+        the_watchdog_keeps_a_lock_without_a_lease
+        extending_lengthens_what_is_held
+        a_wait_that_runs_out_gives_nothing
+        a_waiter_gets_in_soon_after_the_release
+        a_waiter_that_is_disturbed_keeps_waiting;
+    Store crowds:
+        fifteen_tasks_of_one_process_never_meet
+        a_hundred_processes_never_meet
+        sixteen_processes_in_a_loop_never_meet
+        a_request_dropped_at_any_poll_leaves_nothing;
+    Nodes nodes:
+        a_hold_stands_at_every_node
+        a_held_lock_refuses_everybody_else
+        a_waiter_gets_in_when_the_holder_lets_go
+        the_same_owner_enters_again
+        a_lease_ends
+        the_watchdog_keeps_it
+        force_frees_every_node
+        closing_a_node_closes_the_majority
+        a_minority_in_other_hands_does_not_matter
+        a_crowd_never_meets;
+};
+
 /// A majority of one, so that the promises of other kinds can be asked of it.
 trait Alone {
     fn redlock(&self, name: impl AsRef<str>) -> RedLock;

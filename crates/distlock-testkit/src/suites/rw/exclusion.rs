@@ -148,7 +148,7 @@ pub async fn threads_can_read_and_write(ground: Ground) {
         beside.unlock_blocking().expect("it was held");
     };
     // In virtual time nothing moves while the only thread is blocked.
-    if ground.site() != crate::suites::Site::Paused {
+    if ground.site() != crate::suites::Site::Virtual {
         tokio::task::spawn_blocking(work).await.expect("no panic");
     }
 }

@@ -153,7 +153,7 @@ pub async fn a_dead_reader_keeps_a_writer_out_no_longer_than_its_lease(ground: G
 pub async fn both_halves_are_renewed_in_time(ground: Ground) {
     // As Redisson does it where time costs nothing; else a third, with room for a machine that stands still for seconds.
     let (watchdog, least, all) = match ground.site() {
-        Site::Paused => (secs(30), secs(19), secs(50)),
+        Site::Virtual => (secs(30), secs(19), secs(50)),
         _ => (secs(9), secs(1), secs(15)),
     };
     let (here, elsewhere) = (ground.open_with_watchdog(watchdog).await, ground.open().await);

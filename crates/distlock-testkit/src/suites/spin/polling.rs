@@ -31,7 +31,7 @@ async fn attempts(ground: &Ground, backoff: Backoff) -> (usize, Duration) {
 /// On a machine that does other things, pauses get longer, not shorter; but so does the wait.
 fn assert_between(ground: &Ground, attempts: (usize, Duration), fewest: usize, most: usize) {
     let (attempts, took) = attempts;
-    let fewest = if ground.site() == Site::Paused { fewest } else { 1 };
+    let fewest = if ground.site() == Site::Virtual { fewest } else { 1 };
     let most = (most as f64 * took.as_secs_f64().max(1.0)) as usize;
     assert!((fewest..=most).contains(&attempts), "{attempts} attempts in {took:?}");
 }

@@ -13,6 +13,7 @@ fn is_busy(answer: &Attempt) -> bool {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_hold_is_set_to_its_depth_however_often_it_is_sent() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -38,6 +39,7 @@ async fn a_hold_is_set_to_its_depth_however_often_it_is_sent() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_lost_hold_cannot_be_reentered() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -47,6 +49,7 @@ async fn a_lost_hold_cannot_be_reentered() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_hold_passes_only_from_the_owner_it_is_inherited_from() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -68,6 +71,7 @@ async fn a_hold_passes_only_from_the_owner_it_is_inherited_from() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_lease_below_a_millisecond_is_one_and_ends() {
     let server = Server::start().await;
     let store = server.store().await;
@@ -78,12 +82,14 @@ async fn a_lease_below_a_millisecond_is_one_and_ends() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn renewals_answer_each_claim_for_itself() {
     let spoil = ["HSET k8 foreign 1", "PEXPIRE k8 5000", "SET k120 foreign"];
     one_owner::renewals_answer_each_claim_for_itself(What::Exclusive, &spoil).await;
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_script_the_server_forgot_is_loaded_again() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -101,6 +107,7 @@ async fn a_script_the_server_forgot_is_loaded_again() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn what_is_no_lock_is_a_conflict_and_stays_as_it_is() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -113,6 +120,7 @@ async fn what_is_no_lock_is_a_conflict_and_stays_as_it_is() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn inspect_force_and_list_see_what_is_held() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -144,6 +152,7 @@ async fn inspect_force_and_list_see_what_is_held() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn listing_goes_through_many_keys() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -156,11 +165,13 @@ async fn listing_goes_through_many_keys() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn out_of_memory_stops_acquiring_but_nothing_else() {
     one_owner::out_of_memory_stops_acquiring_but_nothing_else(What::Exclusive).await;
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn missing_permissions_leave_no_immortal_lock_and_hide_no_release() {
     let server = Server::start().await;
     let mut raw = server.raw().await;

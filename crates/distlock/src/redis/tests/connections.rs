@@ -17,6 +17,7 @@ use crate::store::{Attempt, Store};
 use crate::{ErrorKind, Tracing};
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_wrong_address_password_or_database_is_found_at_once() {
     let server = Server::start_with(&["--requirepass", "", "--databases", "4"]).await;
     let mut raw = server.raw().await;
@@ -44,6 +45,7 @@ async fn a_wrong_address_password_or_database_is_found_at_once() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_unix_socket_serves_too() {
     let server = Server::start().await;
     let store = connect(&format!("redis+unix://{}?db=2", server.socket().display())).await.unwrap();
@@ -74,6 +76,7 @@ impl Connector for Parrot {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_server_that_repeats_the_password_does_not_get_it_into_an_error() {
     let target = Target::parse("redis://user:canary-1@host/2").unwrap();
     let surroundings = Surroundings {
@@ -96,6 +99,7 @@ async fn a_server_that_repeats_the_password_does_not_get_it_into_an_error() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn no_reply_in_time_is_indeterminate_and_costs_the_connection() {
     let server = Server::start().await;
     let seen = Arc::<Reconnects>::default();
@@ -117,6 +121,7 @@ async fn no_reply_in_time_is_indeterminate_and_costs_the_connection() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_connection_that_broke_while_idle_is_replaced_without_an_error() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -130,6 +135,7 @@ async fn a_connection_that_broke_while_idle_is_replaced_without_an_error() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_server_that_is_down_is_unavailable_and_many_callers_share_the_finding() {
     let server = Server::start().await;
     let store = server.store().await;
@@ -152,6 +158,7 @@ async fn a_server_that_is_down_is_unavailable_and_many_callers_share_the_finding
 }
 
 #[test]
+#[ignore = "needs a server: cargo xtask test"]
 fn each_runtime_has_a_connection_and_takes_it_along() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (main, side) = (runtime(), runtime());
@@ -172,6 +179,7 @@ fn each_runtime_has_a_connection_and_takes_it_along() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn outside_a_runtime_a_step_is_an_error_and_no_panic() {
     let server = Server::start().await;
     let store = server.store().await;
@@ -185,6 +193,7 @@ async fn outside_a_runtime_a_step_is_an_error_and_no_panic() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn dropping_the_store_closes_everything() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -198,6 +207,7 @@ async fn dropping_the_store_closes_everything() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_dropped_step_leaves_the_store_working() {
     let server = Server::start().await;
     let store = server.store().await;
@@ -214,6 +224,7 @@ async fn a_dropped_step_leaves_the_store_working() {
 
 #[cfg(feature = "tls")]
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn tls_is_verified_both_ways() {
     let dir = std::env::temp_dir().join(format!("distlock-tls-{}", uuid::Uuid::new_v4()));
     std::fs::create_dir(&dir).unwrap();

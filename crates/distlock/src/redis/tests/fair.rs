@@ -48,6 +48,7 @@ fn places(list: &[(Owner, i64)]) -> Vec<(String, i64)> {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_queue_is_a_list_and_a_sorted_set_as_redisson_keeps_them() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -78,6 +79,7 @@ async fn a_queue_is_a_list_and_a_sorted_set_as_redisson_keeps_them() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_single_try_leaves_no_trace() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -94,6 +96,7 @@ async fn a_single_try_leaves_no_trace() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_release_calls_the_first_in_line_alone_with_redissons_message() {
     let server = Server::start().await;
     let store = server.store().await;
@@ -135,6 +138,7 @@ async fn a_release_calls_the_first_in_line_alone_with_redissons_message() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn who_becomes_first_in_line_behind_a_short_lease_is_told() {
     promptly(Duration::from_millis(500), first_behind_a_short_lease).await;
 }
@@ -175,6 +179,7 @@ async fn first_behind_a_short_lease() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn leaving_twice_is_leaving_once_and_the_last_leaves_nothing() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -195,6 +200,7 @@ async fn leaving_twice_is_leaving_once_and_the_last_leaves_nothing() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn nobody_releases_what_it_does_not_hold() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -211,6 +217,7 @@ async fn nobody_releases_what_it_does_not_hold() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn the_dead_share_one_grace_and_no_more_than_a_bounded_number_is_looked_at() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -238,6 +245,7 @@ async fn the_dead_share_one_grace_and_no_more_than_a_bounded_number_is_looked_at
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn strangers_traces_are_put_right() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -263,6 +271,7 @@ async fn strangers_traces_are_put_right() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn what_is_no_queue_is_a_conflict_and_stays_as_it_is() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -297,6 +306,7 @@ async fn what_is_no_queue_is_a_conflict_and_stays_as_it_is() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn out_of_memory_stops_queueing_but_nothing_else() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -317,6 +327,7 @@ async fn out_of_memory_stops_queueing_but_nothing_else() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn missing_permissions_leave_no_trace_and_take_nobody_for_dead() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);

@@ -27,6 +27,7 @@ fn now() -> u64 {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn the_hash_is_a_mutexs_and_the_counter_is_redissons() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -54,6 +55,7 @@ async fn the_hash_is_a_mutexs_and_the_counter_is_redissons() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_refused_acquisition_costs_no_token() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -69,6 +71,7 @@ async fn a_refused_acquisition_costs_no_token() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn tokens_go_on_rising_when_the_counter_is_lost() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -91,6 +94,7 @@ async fn tokens_go_on_rising_when_the_counter_is_lost() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_counter_that_is_ahead_of_the_clock_counts_on_and_redisson_counts_on_from_it() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -111,6 +115,7 @@ async fn a_counter_that_is_ahead_of_the_clock_counts_on_and_redisson_counts_on_f
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn what_is_no_counter_is_a_conflict_found_before_anything_is_written() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -131,6 +136,7 @@ async fn what_is_no_counter_is_a_conflict_found_before_anything_is_written() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_mutex_of_the_same_name_excludes_and_takes_no_token() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -144,6 +150,7 @@ async fn a_mutex_of_the_same_name_excludes_and_takes_no_token() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn what_a_user_may_not_do_leaves_no_lock() {
     let server = Server::start().await;
     let mut raw = server.raw().await;
@@ -160,6 +167,7 @@ async fn what_a_user_may_not_do_leaves_no_lock() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn out_of_memory_stops_acquiring_but_nothing_else() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -179,6 +187,7 @@ async fn out_of_memory_stops_acquiring_but_nothing_else() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_fence_keeps_the_highest_token_and_says_it() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);

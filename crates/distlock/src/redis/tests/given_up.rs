@@ -85,22 +85,26 @@ async fn a_late_acquisition_does_not_run(flavor: Flavor) {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_late_acquisition_does_not_run_on_redis() {
     a_late_acquisition_does_not_run(Flavor::Redis).await;
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_late_acquisition_does_not_run_on_redis62() {
     a_late_acquisition_does_not_run(Flavor::Redis62).await;
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_late_acquisition_does_not_run_on_valkey() {
     a_late_acquisition_does_not_run(Flavor::Valkey).await;
 }
 
 /// Also if the step that follows goes over the connection of another runtime, which never broke.
 #[test]
+#[ignore = "needs a server: cargo xtask test"]
 fn another_runtime_ends_it_as_well() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (main, side) = (runtime(), runtime());
@@ -122,6 +126,7 @@ fn another_runtime_ends_it_as_well() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_connection_that_was_reset_in_doubt_is_ended_too() {
     let server = Server::redis().await;
     let proxy = Proxy::start(server.addr()).await;
@@ -138,6 +143,7 @@ async fn a_connection_that_was_reset_in_doubt_is_ended_too() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_user_who_may_not_end_connections_has_locks_all_the_same() {
     let allowed = ["+client|info", "+client|kill"];
     for missing in [&allowed[..], &allowed[..1], &allowed[1..]] {
@@ -161,6 +167,7 @@ async fn a_user_who_may_not_end_connections_has_locks_all_the_same() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn an_acquisition_that_is_dropped_under_way_does_not_run_late() {
     let server = Server::redis().await;
     let proxy = Proxy::start(server.addr()).await;
@@ -182,6 +189,7 @@ async fn an_acquisition_that_is_dropped_under_way_does_not_run_late() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_question_that_is_dropped_leaves_the_connection_alone() {
     let server = Server::redis().await;
     let proxy = Proxy::start(server.addr()).await;
@@ -203,6 +211,7 @@ async fn a_question_that_is_dropped_leaves_the_connection_alone() {
 
 /// A server that was restarted counts its clients from the start: the id of the old connection is somebody else's.
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_client_that_has_the_same_id_after_a_restart_is_not_ended() {
     let server = Server::redis().await;
     let client = redis::Client::open(server.url()).unwrap();
@@ -241,6 +250,7 @@ async fn a_client_that_has_the_same_id_after_a_restart_is_not_ended() {
 
 /// Whatever form the server gives to the address of a client, it knows it again.
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_client_is_found_by_what_the_server_says_of_it() {
     for flavor in Flavor::installed() {
         let server = Server::builder(flavor).start().await;

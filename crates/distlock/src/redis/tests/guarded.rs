@@ -31,6 +31,7 @@ async fn everywhere(test: impl AsyncFn(&RealServer, Arc<RedisStore>)) {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn the_holder_of_any_kind_may_and_nobody_else_may() {
     let kinds = [What::Exclusive, What::Fenced, What::Fair { patience: None }, What::Simple];
     everywhere(async |server, store| {
@@ -54,6 +55,7 @@ async fn the_holder_of_any_kind_may_and_nobody_else_may() {
 
 /// In Redisson's layout, whoever wrote it.
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn readers_and_writers_may_while_they_hold() {
     everywhere(async |server, store| {
         let me = owner();
@@ -77,6 +79,7 @@ async fn readers_and_writers_may_while_they_hold() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn arguments_and_replies_of_every_shape_arrive_as_they_are() {
     everywhere(async |_, store| {
         let me = owner();
@@ -108,6 +111,7 @@ async fn arguments_and_replies_of_every_shape_arrive_as_they_are() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn what_the_server_refuses_is_told_from_trouble_with_the_lock() {
     everywhere(async |server, store| {
         let me = owner();
@@ -144,6 +148,7 @@ async fn what_the_server_refuses_is_told_from_trouble_with_the_lock() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn not_being_allowed_to_look_is_not_a_loss() {
     let server = RealServer::redis().await;
     let can = ["+hello", "+evalsha", "+script|load", "+set", "~*"];
@@ -159,6 +164,7 @@ async fn not_being_allowed_to_look_is_not_a_loss() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn what_cannot_work_is_refused_before_it_is_sent() {
     let server = RealServer::redis().await;
     let store = connect(&server.url()).await.unwrap();
@@ -188,6 +194,7 @@ async fn what_cannot_work_is_refused_before_it_is_sent() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_lost_reply_is_indeterminate_and_the_command_is_not_sent_again() {
     let server = RealServer::redis().await;
     let proxy = Proxy::start(server.addr()).await;
@@ -205,6 +212,7 @@ async fn a_lost_reply_is_indeterminate_and_the_command_is_not_sent_again() {
 /// One owner after the other takes the lock and counts; the ones before it go on trying. Every count that was answered
 /// stands, and none that was refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a server: cargo xtask test"]
 async fn exact_while_the_lock_changes_hands() {
     everywhere(async |server, store| {
         let mut writers = tokio::task::JoinSet::new();

@@ -22,6 +22,7 @@ fn plain(count: usize) -> Together {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn all_are_taken_or_none_on_every_server() {
     for flavor in Flavor::installed() {
         let server = RealServer::builder(flavor).start().await;
@@ -61,6 +62,7 @@ async fn all_are_taken_or_none_on_every_server() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn fenced_ones_get_tokens_as_they_do_alone() {
     for flavor in Flavor::installed() {
         let server = RealServer::builder(flavor).start().await;
@@ -97,6 +99,7 @@ async fn fenced_ones_get_tokens_as_they_do_alone() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn what_is_no_lock_is_a_conflict_found_before_anything_is_written() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -121,6 +124,7 @@ async fn what_is_no_lock_is_a_conflict_found_before_anything_is_written() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn what_a_user_may_not_do_leaves_no_lock() {
     let server = Server::start().await;
     let mut raw = server.raw().await;
@@ -141,6 +145,7 @@ async fn what_a_user_may_not_do_leaves_no_lock() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn out_of_memory_takes_none() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -154,6 +159,7 @@ async fn out_of_memory_takes_none() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn what_one_script_cannot_take_is_taken_apart() {
     let server = Server::start().await;
     let store = server.store().await;
@@ -169,6 +175,7 @@ async fn what_one_script_cannot_take_is_taken_apart() {
 
 /// A hundred at once is one command that the server runs in well under a second; each has its owner and its time.
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_hundred_are_taken_at_once() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);

@@ -12,6 +12,7 @@ fn claim(name: &str, owner: Owner, depth: u32) -> Claim {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn the_key_is_the_owner_with_a_time_to_live_and_nothing_else_is_left() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -37,6 +38,7 @@ async fn the_key_is_the_owner_with_a_time_to_live_and_nothing_else_is_left() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_lost_hold_cannot_be_reentered_and_passes_only_from_the_one_it_is_inherited_from() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -61,12 +63,14 @@ async fn a_lost_hold_cannot_be_reentered_and_passes_only_from_the_one_it_is_inhe
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn renewals_answer_each_claim_for_itself() {
     let spoil = ["SET k8 foreign PX 5000", "RPUSH k120 foreign"];
     one_owner::renewals_answer_each_claim_for_itself(What::Simple, &spoil).await;
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn what_is_no_lock_is_a_conflict_and_stays_as_it_is() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -81,6 +85,7 @@ async fn what_is_no_lock_is_a_conflict_and_stays_as_it_is() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn inspect_and_force_see_a_foreign_holder() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -94,6 +99,7 @@ async fn inspect_and_force_see_a_foreign_holder() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn nobody_is_told_of_a_release_and_nobody_needs_the_permission() {
     let server = Server::start().await;
     let mut raw = server.raw().await;
@@ -112,6 +118,7 @@ async fn nobody_is_told_of_a_release_and_nobody_needs_the_permission() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn out_of_memory_stops_acquiring_but_nothing_else() {
     one_owner::out_of_memory_stops_acquiring_but_nothing_else(What::Simple).await;
 }

@@ -29,6 +29,7 @@ async fn quiet(mut listener: Listener) -> Listener {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_release_is_heard_by_those_who_listen_to_it() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -58,6 +59,7 @@ async fn a_release_is_heard_by_those_who_listen_to_it() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn the_last_listener_takes_the_subscription_with_it() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -78,6 +80,7 @@ async fn the_last_listener_takes_the_subscription_with_it() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_dropped_listen_leaves_no_subscription() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -90,6 +93,7 @@ async fn a_dropped_listen_leaves_no_subscription() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_killed_subscription_comes_back_and_wakes_everybody() {
     let server = Server::start().await;
     let seen = Arc::<Reconnects>::default();
@@ -108,6 +112,7 @@ async fn a_killed_subscription_comes_back_and_wakes_everybody() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_server_that_fell_silent_is_noticed() {
     let server = Server::start().await;
     let seen = Arc::<Reconnects>::default();
@@ -144,6 +149,7 @@ async fn a_process_that_stood_still_keeps_its_subscriptions() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_server_that_is_down_is_unavailable_to_listeners() {
     let server = Server::start().await;
     let store = server.store().await;
@@ -153,6 +159,7 @@ async fn a_server_that_is_down_is_unavailable_to_listeners() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_channel_we_may_not_hear_spoils_no_other() {
     let server = Server::start().await;
     let mut raw = server.raw().await;
@@ -181,6 +188,7 @@ async fn a_channel_we_may_not_hear_spoils_no_other() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn thousands_of_channels_survive_a_lost_connection() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);

@@ -27,11 +27,13 @@ fn locking() -> impl Strategy<Value = Step> {
 }
 
 #[test]
+#[ignore = "needs a server: cargo xtask test"]
 fn a_fenced_lock_is_the_same_everywhere_and_its_tokens_only_rise() {
     agree(locking(), WHAT, |seen| seen.holders.len() <= 1, &[Step::Force { what: WHAT }]);
 }
 
 #[test]
+#[ignore = "needs a server: cargo xtask test"]
 fn a_gate_is_the_same_everywhere() {
     let tokens = prop_oneof![
         4 => 0..12_u64,

@@ -16,6 +16,7 @@ fn count_down() -> Admin {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_latch_is_redissons_number() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -47,6 +48,7 @@ async fn a_latch_is_redissons_number() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_count_down_that_is_sent_again_counts_once() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -84,6 +86,7 @@ async fn a_count_down_that_is_sent_again_counts_once() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_latch_that_goes_away_is_open_and_called_out() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -111,6 +114,7 @@ async fn a_latch_that_goes_away_is_open_and_called_out() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_latch_that_java_left_at_zero_is_open() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -124,6 +128,7 @@ async fn a_latch_that_java_left_at_zero_is_open() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn what_is_no_latch_is_a_conflict_and_stays_as_it_is() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -143,6 +148,7 @@ async fn what_is_no_latch_is_a_conflict_and_stays_as_it_is() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_permission_that_is_missing_half_way_counts_nothing() {
     let server = Server::start().await;
     let mut raw = server.raw().await;

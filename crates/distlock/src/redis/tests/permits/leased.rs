@@ -39,6 +39,7 @@ async fn expired(store: &dyn Store, id: PermitId) {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_leased_semaphore_is_redissons_number_and_sorted_set() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -86,6 +87,7 @@ async fn a_leased_semaphore_is_redissons_number_and_sorted_set() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn what_has_expired_comes_back_once_and_is_called_out() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -118,6 +120,7 @@ async fn what_has_expired_comes_back_once_and_is_called_out() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_hold_that_is_partly_gone_is_not_held_and_its_rest_comes_back() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -137,6 +140,7 @@ async fn a_hold_that_is_partly_gone_is_not_held_and_its_rest_comes_back() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_permanent_permit_of_java_is_out_for_ever() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -155,6 +159,7 @@ async fn a_permanent_permit_of_java_is_out_for_ever() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn the_number_can_be_set_and_changed_while_permits_are_out() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -172,6 +177,7 @@ async fn the_number_can_be_set_and_changed_while_permits_are_out() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_time_to_live_that_java_gave_holds_for_the_permits_too() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -183,6 +189,7 @@ async fn a_time_to_live_that_java_gave_holds_for_the_permits_too() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn permits_go_with_the_number_they_were_taken_from() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -208,6 +215,7 @@ async fn permits_go_with_the_number_they_were_taken_from() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn thousands_of_permits_at_once_are_no_trouble() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -241,6 +249,7 @@ async fn thousands_of_permits_at_once_are_no_trouble() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn force_takes_back_everything() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -261,6 +270,7 @@ async fn force_takes_back_everything() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn what_is_no_leased_semaphore_is_a_conflict_and_stays_as_it_is() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -284,6 +294,7 @@ async fn what_is_no_leased_semaphore_is_a_conflict_and_stays_as_it_is() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn renewals_answer_each_claim_for_itself() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -305,6 +316,7 @@ async fn renewals_answer_each_claim_for_itself() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn permits_come_back_to_a_server_that_is_out_of_memory() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -312,6 +324,7 @@ async fn permits_come_back_to_a_server_that_is_out_of_memory() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_permission_that_is_missing_half_way_costs_no_permit() {
     let can = "+time +pttl +zcount +zscore +zmscore +zadd +zrem";
     a_permission_is_missing_half_way(some, can, OUT).await;

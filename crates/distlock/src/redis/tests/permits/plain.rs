@@ -16,6 +16,7 @@ fn op(op: PermitsOp) -> Admin {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_semaphore_is_redissons_number_and_a_register_beside_it() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -56,6 +57,7 @@ async fn a_semaphore_is_redissons_number_and_a_register_beside_it() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_first_acquisition_can_say_how_many_permits_there_are() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -71,6 +73,7 @@ async fn a_first_acquisition_can_say_how_many_permits_there_are() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn permits_are_counted_below_zero_but_negative_numbers_are_not_called_out() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -93,6 +96,7 @@ async fn permits_are_counted_below_zero_but_negative_numbers_are_not_called_out(
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_time_to_live_that_java_gave_stays() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -106,6 +110,7 @@ async fn a_time_to_live_that_java_gave_stays() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn permits_go_with_the_number_they_were_taken_from() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -139,6 +144,7 @@ async fn permits_go_with_the_number_they_were_taken_from() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn force_gives_back_what_is_known_to_be_out() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -157,6 +163,7 @@ async fn force_gives_back_what_is_known_to_be_out() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn what_is_no_semaphore_is_a_conflict_and_stays_as_it_is() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -178,6 +185,7 @@ async fn what_is_no_semaphore_is_a_conflict_and_stays_as_it_is() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn renewals_answer_each_claim_for_itself() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -195,6 +203,7 @@ async fn renewals_answer_each_claim_for_itself() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn permits_come_back_to_a_server_that_is_out_of_memory() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -204,6 +213,7 @@ async fn permits_come_back_to_a_server_that_is_out_of_memory() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_permission_that_is_missing_half_way_costs_no_permit() {
     a_permission_is_missing_half_way(some, "+hsetnx +hset +hget +hdel +hexists", OUT).await;
 }

@@ -5,6 +5,7 @@ use super::{ACQUIRED, LEFT, Messages, WRITE, fields, hold, is_busy, read, write}
 use crate::store::{Claim, Holder, Mode, Released, Store, What};
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_read_hold_is_a_field_and_a_key_of_its_own() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -42,6 +43,7 @@ async fn a_read_hold_is_a_field_and_a_key_of_its_own() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_write_hold_is_a_field_of_its_own() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -66,6 +68,7 @@ async fn a_write_hold_is_a_field_of_its_own() {
 
 /// Redisson: testName.
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_name_with_a_tag_keeps_it_in_the_keys_of_its_holds() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -79,6 +82,7 @@ async fn a_name_with_a_tag_keeps_it_in_the_keys_of_its_holds() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn every_end_is_called_out_as_redisson_does_and_a_downgrade_too() {
     let server = Server::start().await;
     let (store, me, other) = (server.store().await, owner(), owner());
@@ -113,6 +117,7 @@ async fn every_end_is_called_out_as_redisson_does_and_a_downgrade_too() {
 
 /// Redisson: testWR, testWriteReadReentrancy.
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_writer_may_read_and_go_on_reading() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -143,6 +148,7 @@ async fn a_writer_may_read_and_go_on_reading() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_snapshot_shows_who_is_there_and_how() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -175,6 +181,7 @@ async fn a_snapshot_shows_who_is_there_and_how() {
 
 /// Redisson: testForceUnlock.
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn force_frees_the_half_it_is_told_to_and_leaves_nothing_behind() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);

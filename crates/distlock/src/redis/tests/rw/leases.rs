@@ -8,6 +8,7 @@ use crate::store::{Claim, Released, Store};
 
 /// R#2144, R#1110, R#891.
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_short_lease_does_not_shorten_anybody_elses() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -30,6 +31,7 @@ async fn a_short_lease_does_not_shorten_anybody_elses() {
 
 /// R#7098.
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_renewal_is_nobodys_but_the_owners() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -45,6 +47,7 @@ async fn a_renewal_is_nobodys_but_the_owners() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn renewals_answer_each_claim_for_itself() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -71,6 +74,7 @@ async fn renewals_answer_each_claim_for_itself() {
 
 /// A reader that died: its field is there while others keep the lock, but its holds have ended.
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_reader_whose_holds_have_ended_is_not_there() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -91,6 +95,7 @@ async fn a_reader_whose_holds_have_ended_is_not_there() {
 
 /// Redisson: testMultiInstanceReadLockZombieCleanup, which waits for the live reader; here nobody needs to leave.
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn dead_readers_do_not_keep_a_writer_out() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -106,6 +111,7 @@ async fn dead_readers_do_not_keep_a_writer_out() {
 
 /// Redisson: testMultiInstanceZombieReadLockPerformance. Readers that die do not pile up behind those who come and go.
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn the_fields_of_dead_readers_are_swept() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -125,6 +131,7 @@ async fn the_fields_of_dead_readers_are_swept() {
 /// All levels of one owner last as long as its longest lease, in whatever order they end: the engine keeps one life for
 /// all of them, and the server must not know a shorter one.
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn one_level_less_leaves_the_rest_as_long_as_before() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -145,6 +152,7 @@ async fn one_level_less_leaves_the_rest_as_long_as_before() {
 
 /// Redisson adds the two leases.
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn writing_again_lasts_as_long_as_the_longer_lease() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -163,6 +171,7 @@ async fn writing_again_lasts_as_long_as_the_longer_lease() {
 
 /// Redisson cuts the writer's time to live to what the reads have left, and a writer's renewal cuts that of the reads.
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn reading_inside_a_write_shortens_neither() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -185,6 +194,7 @@ async fn reading_inside_a_write_shortens_neither() {
 
 /// R#4217.
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn going_on_to_read_lasts_as_long_as_the_read() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);

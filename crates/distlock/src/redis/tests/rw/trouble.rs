@@ -6,6 +6,7 @@ use crate::ErrorKind;
 use crate::store::{Claim, Released, Store, What};
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn what_is_no_read_write_lock_is_a_conflict_and_stays_as_it_is() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -39,6 +40,7 @@ async fn what_is_no_read_write_lock_is_a_conflict_and_stays_as_it_is() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn out_of_memory_stops_acquiring_but_nothing_else() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -73,6 +75,7 @@ async fn out_of_memory_stops_acquiring_but_nothing_else() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn missing_permissions_leave_no_immortal_lock_and_hide_no_release() {
     let server = Server::start().await;
     let mut raw = server.raw().await;
@@ -99,6 +102,7 @@ async fn missing_permissions_leave_no_immortal_lock_and_hide_no_release() {
 
 /// Two Java threads read, as Redisson writes it; one of them died.
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn redissons_readers_are_readers() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -128,6 +132,7 @@ async fn redissons_readers_are_readers() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn redissons_writer_is_a_writer() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);

@@ -12,6 +12,7 @@ const SIDE: &str = "{k}:distlock_writer";
 const PROMPT: Duration = Duration::from_millis(400);
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn new_readers_stand_behind_a_writer_that_waits() {
     promptly(PROMPT, readers_behind_a_writer).await;
 }
@@ -42,6 +43,7 @@ async fn readers_behind_a_writer() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_writer_that_comes_again_is_stood_behind_for_longer() {
     promptly(PROMPT, a_writer_comes_again).await;
 }
@@ -62,6 +64,7 @@ async fn a_writer_comes_again() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn nobody_stands_behind_a_single_try_or_a_writer_that_cannot_get_in() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -81,6 +84,7 @@ async fn nobody_stands_behind_a_single_try_or_a_writer_that_cannot_get_in() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_writer_that_gives_up_lets_the_readers_behind_it_in() {
     promptly(PROMPT, a_writer_gives_up).await;
 }
@@ -114,6 +118,7 @@ async fn a_writer_gives_up() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_writer_that_has_the_lock_loses_it_when_it_gives_up() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
@@ -125,6 +130,7 @@ async fn a_writer_that_has_the_lock_loses_it_when_it_gives_up() {
 }
 
 #[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
 async fn a_forced_release_ends_the_standing_as_well() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
