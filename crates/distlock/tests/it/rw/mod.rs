@@ -1,0 +1,3 @@
+//! The read-write lock keeps its promises on every store.
+
+mod cancel;
