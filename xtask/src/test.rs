@@ -36,6 +36,7 @@ use outcome::Outcome;
 use plan::Plan;
 use programs::Programs;
 use report::Summary;
+use schedule::Slots;
 use shared::SharedServers;
 use times::Times;
 
@@ -80,6 +81,9 @@ pub(crate) fn test(args: &[String]) -> Result<ExitCode, String> {
     let logs = Logs::new(target_dir().join("test-logs"), root())?;
     let shared = share_servers(&programs, &servers, &environment, &logs);
     environment.add_servers(&servers, shared);
+    if !options.all && !options.is_part() {
+        environment.shorten();
+    }
     let cores = available_parallelism().map_or(2, usize::from);
     let slots = slots(&options, cores)?;
     let runner = Runner {
@@ -89,7 +93,7 @@ pub(crate) fn test(args: &[String]) -> Result<ExitCode, String> {
         options: &options,
         keeper: Keeper::start()?,
         captures: logs.captures(),
-        threads: cores.min(slots),
+        threads: cores.min(slots.usual),
         limit: job::LIMIT,
     };
     let building = start.elapsed().as_secs_f64();
@@ -136,28 +140,29 @@ fn share_servers(
 
 /// Many tests wait for time to pass, so more of them than there are cores can go on at once; but not so many that those
 /// which work keep a holder from renewing in time.
-fn slots(options: &Options, cores: usize) -> Result<usize, String> {
+fn slots(options: &Options, cores: usize) -> Result<Slots, String> {
     if let Some(threads) = options.threads {
-        return Ok(threads);
+        return Ok(Slots::exactly(threads));
     }
     match env::var(THREADS) {
         Ok(threads) => threads
             .parse()
             .ok()
             .filter(|&threads| threads > 0)
+            .map(Slots::exactly)
             .ok_or_else(|| format!("{THREADS} must be a number greater than 0: {threads}")),
-        Err(_) => Ok(2 * cores),
+        Err(_) => Ok(Slots { usual: 2 * cores, most: 6 * cores }),
     }
 }
 
 /// Runs the plan: first what runs beside others, then what runs alone, then what failed once more.
-fn execute(runner: &Runner<'_>, plan: &Plan, slots: usize, logs: &Logs) -> Summary {
+fn execute(runner: &Runner<'_>, plan: &Plan, slots: Slots, logs: &Logs) -> Summary {
     let start = Instant::now();
     let mut summary = Summary { left_out: plan.left_out, ..Summary::default() };
     plan.skipped.iter().for_each(|why| *summary.skipped.entry(why.clone()).or_default() += 1);
     let mut console = Console::new(plan.total, runner.options.nocapture);
     let mut failed = Vec::new();
-    for (jobs, slots) in [(&plan.beside, slots), (&plan.alone, 1)] {
+    for (jobs, slots) in [(&plan.beside, slots), (&plan.alone, Slots::exactly(1))] {
         let first = |job: &Job| runner.run(job, false);
         schedule::run(jobs, slots, console.tick(), first, |done| match done {
             Some(done) => {

@@ -33,10 +33,12 @@ pub mod shared;
 pub mod stall;
 pub mod suites;
 
+mod effort;
 pub mod port;
 mod scratch;
 mod spawn;
 
+pub use effort::effort;
 pub use leak::assert_clean;
 pub use peer::{Pair, Peer};
 pub use process::{Worker, worker};

@@ -122,3 +122,44 @@ pub const fn duration(words: &str) -> Duration {
         ),
     }
 }
+
+/// What the compiler refuses in its own words, which change with each version: only that it refuses is tested.
+///
+/// It returns no `Result`.
+/// ```compile_fail
+/// # use distlock::{Locks, locked};
+/// #[locked("k", via = locks)]
+/// async fn no_result(locks: &Locks) -> u32 { 1 }
+/// ```
+/// It returns nothing that could say "skipped".
+/// ```compile_fail
+/// # use distlock::{Locks, locked};
+/// #[locked("k", or_skip, via = locks)]
+/// async fn no_option(locks: &Locks) -> distlock::Result<u32> { Ok(1) }
+/// ```
+/// It waits for no duration.
+/// ```compile_fail
+/// # use distlock::{Locks, locked};
+/// #[locked("k", wait = "3 days", via = locks)]
+/// async fn no_duration(locks: &Locks) -> distlock::Result<u32> { Ok(1) }
+/// ```
+/// Its name has an argument that it does not have.
+/// ```compile_fail
+/// # use distlock::{Locks, locked};
+/// #[locked("k:{idd}", via = locks)]
+/// async fn no_such_argument(locks: &Locks, id: u32) -> distlock::Result<u32> { Ok(1) }
+/// ```
+/// Its locks are none.
+/// ```compile_fail
+/// # use distlock::{Locks, locked};
+/// #[locked("k", via = id)]
+/// async fn no_locks(locks: &Locks, id: u32) -> distlock::Result<u32> { Ok(1) }
+/// ```
+/// So that these fail for no other reason:
+/// ```
+/// # use distlock::{Locks, locked};
+/// #[locked("k:{id}", or_skip, wait = "3s", via = locks)]
+/// async fn good(locks: &Locks, id: u32) -> distlock::Result<Option<u32>> { Ok(Some(1)) }
+/// ```
+#[cfg(doctest)]
+struct DoesNotCompile;

@@ -14,6 +14,8 @@ use crate::servers::Servers;
 const PROGRAMS: &str = "DISTLOCK_PROGRAMS";
 /// Names the socket of the program that starts the servers which tests share.
 const SHARED_SERVERS: &str = "DISTLOCK_SERVERS";
+/// Tells tests with repetitions to do fewer of them.
+const EFFORT: &str = "DISTLOCK_EFFORT";
 const LIBRARIES: &str = "LD_LIBRARY_PATH";
 
 /// What is the same for every test.
@@ -34,6 +36,11 @@ impl Environment {
             variables.push((PROGRAMS, dir.into()));
         }
         Ok(Environment { variables, shared: None })
+    }
+
+    /// For tier 1: tests with repetitions do fewer of them.
+    pub(crate) fn shorten(&mut self) {
+        self.variables.push((EFFORT, "short".into()));
     }
 
     /// Adds the servers: the programs for tests that start their own, and those that tests share.
@@ -57,6 +64,7 @@ impl Environment {
     pub(crate) fn apply(&self, command: &mut Command) {
         // It says how many jobs the runner runs at once; a job is told by an argument how many threads it may use.
         command.env_remove("RUST_TEST_THREADS").env_remove(SHARED_SERVERS);
+        command.env_remove(EFFORT);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         if let Some(socket) = self.shared.as_ref().and_then(SharedServers::socket) {
             command.env(SHARED_SERVERS, socket);

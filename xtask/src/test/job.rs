@@ -8,7 +8,6 @@ use std::time::Duration;
 use super::environment::Environment;
 use super::keeper::Keeper;
 use super::list::Test;
-use super::matrix;
 use super::options::Options;
 use super::outcome::{Many, Outcome};
 use super::process::{self, Ended};
@@ -82,9 +81,6 @@ impl Runner<'_> {
     /// Runs a job for the first time, or `again`: then it logs everything.
     pub(crate) fn run(&self, job: &Job, again: bool) -> Done {
         let (mut command, limit) = match &job.work {
-            Work::One(test) if matrix::compiles(&job.name) => {
-                (self.one(*test), self.limit * LIMITS_OF_MANY)
-            }
             Work::One(test) => (self.one(*test), self.limit),
             Work::Unit { executable, tests, is_whole } => {
                 (self.unit(*executable, tests, *is_whole), self.limit * LIMITS_OF_MANY)

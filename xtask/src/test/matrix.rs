@@ -134,17 +134,8 @@ pub(crate) const RULES: &[Rule] = &[
 ];
 
 /// How many seconds tests take, for the first run; later runs know better. The slowest are started first.
-pub(crate) const HINTS: &[(&str, f64)] = &[
-    ("redisson", 20.0),
-    ("cluster", 10.0),
-    ("sentinel", 10.0),
-    ("sixteen_processes", 5.0),
-    ("ui::", 60.0),
-];
-
-/// Parts of the names of tests that start the compiler. Cold and on a busy machine they take minutes, so they may take longer
-/// than others before they count as hung.
-const COMPILERS: &[&str] = &["ui::"];
+pub(crate) const HINTS: &[(&str, f64)] =
+    &[("redisson", 20.0), ("cluster", 10.0), ("sentinel", 10.0), ("sixteen_processes", 5.0)];
 
 /// Unit tests that are ignored by `cargo test --lib`, because they need a server, and run here.
 const WITH_SERVERS: &str = "redis::tests::";
@@ -211,15 +202,7 @@ pub(crate) fn stale(tests: &[Test]) -> Vec<String> {
         // As long as there is no such executable, its promises are tested elsewhere.
         .filter(|core| !promises.is_empty() && !promises.contains(core))
         .map(|core| format!("CORE: there is no promise {core}"));
-    let compilers = COMPILERS
-        .iter()
-        .filter(|part| !integration().any(|test| test.in_matrix().contains(*part)))
-        .map(|part| format!("COMPILERS: no test's name contains {part:?}"));
-    rules.chain(core).chain(compilers).collect()
-}
-
-pub(crate) fn compiles(name: &str) -> bool {
-    COMPILERS.iter().any(|part| name.contains(part))
+    rules.chain(core).collect()
 }
 
 /// How many seconds a test may take when nothing was measured yet.
@@ -288,8 +271,8 @@ mod tests {
 
     #[test]
     fn what_matches_no_test_is_stale() {
-        assert_eq!(stale(&[]).len(), RULES.len() + COMPILERS.len());
-        let patterns = RULES.iter().map(|rule| &rule.pattern).chain(COMPILERS);
+        assert_eq!(stale(&[]).len(), RULES.len());
+        let patterns = RULES.iter().map(|rule| &rule.pattern);
         let all: Vec<Test> =
             patterns.map(|pattern| integration(&format!("it::{pattern}x"))).collect();
         assert_eq!(stale(&all), [""; 0]);

@@ -1,29 +1,50 @@
 //! Runs jobs several at once.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::job::{Done, Job};
 
-/// Runs `jobs` in this order, `slots` of them at once. `report` gets each as it ends, and `None` whenever `tick` has passed
-/// without one.
+/// How often a job that waits for a slot looks whether the processors are idle. It is the time over which idleness is measured, too.
+const LOOK: Duration = Duration::from_millis(250);
+/// Which part of the processors' time must have been idle before a job beyond the usual number is started.
+const IDLE: f64 = 0.4;
+
+/// How many jobs run at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slots {
+    /// As many always may.
+    pub(crate) usual: usize,
+    /// As many may while the processors are idle: many tests wait for time to pass.
+    pub(crate) most: usize,
+}
+
+impl Slots {
+    pub(crate) fn exactly(count: usize) -> Slots {
+        Slots { usual: count, most: count }
+    }
+}
+
+/// Runs `jobs` in this order, as many at once as `slots` allow. `report` gets each as it ends, and `None` whenever `tick` has
+/// passed without one.
 pub(crate) fn run(
     jobs: &[Job],
-    slots: usize,
+    slots: Slots,
     tick: Duration,
     run: impl Fn(&Job) -> Done + Sync,
     mut report: impl FnMut(Option<Done>),
 ) {
-    let next = AtomicUsize::new(0);
+    let gate = Gate::new(slots, jobs.len());
     std::thread::scope(|scope| {
         let (sender, receiver) = channel();
-        for _ in 0..slots.min(jobs.len()) {
-            let (sender, run, next) = (sender.clone(), &run, &next);
+        for _ in 0..slots.most.min(jobs.len()) {
+            let (sender, run, gate) = (sender.clone(), &run, &gate);
             scope.spawn(move || {
-                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                while let Some(number) = gate.enter(processors) {
                     // The receiver stays until the last sender is gone.
-                    let _ = sender.send(run(job));
+                    let _ = sender.send(run(&jobs[number]));
+                    gate.leave();
                 }
             });
         }
@@ -38,46 +59,165 @@ pub(crate) fn run(
     });
 }
 
+/// Hands out the numbers of the jobs, in order.
+struct Gate {
+    slots: Slots,
+    jobs: usize,
+    inside: Mutex<Inside>,
+    left: Condvar,
+}
+
+struct Inside {
+    next: usize,
+    running: usize,
+    /// What the processors had done at that moment.
+    since: (Instant, Option<Processors>),
+}
+
+impl Gate {
+    fn new(slots: Slots, jobs: usize) -> Gate {
+        let inside = Inside { next: 0, running: 0, since: (Instant::now(), processors()) };
+        Gate { slots, jobs, inside: Mutex::new(inside), left: Condvar::new() }
+    }
+
+    /// Waits for a slot; `None` when no job is left.
+    fn enter(&self, processors: impl Fn() -> Option<Processors>) -> Option<usize> {
+        let mut inside = self.lock();
+        loop {
+            if inside.next == self.jobs {
+                return None;
+            }
+            let free = inside.running < self.slots.usual
+                || inside.running < self.slots.most && inside.were_idle(&processors);
+            if free {
+                inside.running += 1;
+                inside.next += 1;
+                return Some(inside.next - 1);
+            }
+            let waited = self.left.wait_timeout(inside, LOOK);
+            inside = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn leave(&self) {
+        self.lock().running -= 1;
+        self.left.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inside {
+    /// Whether the processors were idle since the last measurement. One job enters per measurement, because only the next one
+    /// shows what that job does.
+    fn were_idle(&mut self, processors: impl Fn() -> Option<Processors>) -> bool {
+        let (at, before) = self.since;
+        if at.elapsed() < LOOK {
+            return false;
+        }
+        let now = processors();
+        self.since = (Instant::now(), now);
+        now.zip(before).is_some_and(|(now, before)| now.idle_since(before) > IDLE)
+    }
+}
+
+/// What the processors have done since the machine started, in ticks.
+#[derive(Clone, Copy, Debug)]
+struct Processors {
+    idle: u64,
+    all: u64,
+}
+
+impl Processors {
+    /// The first line of `/proc/stat`: `cpu`, then the ticks in user mode, with low priority, in the kernel, idle, waiting for a
+    /// disk, and others, of which those of guests are counted twice.
+    fn parse(text: &str) -> Option<Processors> {
+        let line = text.lines().next()?.strip_prefix("cpu ")?;
+        let ticks: Vec<u64> = line.split_whitespace().take(8).flat_map(str::parse).collect();
+        Some(Processors { idle: *ticks.get(3)?, all: ticks.iter().sum() })
+    }
+
+    fn idle_since(self, before: Processors) -> f64 {
+        let all = self.all.saturating_sub(before.all);
+        self.idle.saturating_sub(before.idle) as f64 / all.max(1) as f64
+    }
+}
+
+/// `None` where the system does not say it: then no job beyond the usual number is started.
+fn processors() -> Option<Processors> {
+    Processors::parse(&std::fs::read_to_string("/proc/stat").ok()?)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
-
     use super::*;
     use crate::test::job::Work;
 
+    fn jobs(count: usize) -> Vec<Job> {
+        (0..count).map(|n| Job { name: n.to_string(), work: Work::One(n), seconds: 0.0 }).collect()
+    }
+
+    fn done(job: &Job) -> Done {
+        Done { name: job.name.clone(), seconds: 0.0, results: Vec::new() }
+    }
+
     #[test]
     fn as_many_run_at_once_as_there_are_slots() {
-        let jobs: Vec<Job> = (0..20)
-            .map(|n| Job { name: n.to_string(), work: Work::One(n), seconds: 0.0 })
-            .collect();
-        let running = Mutex::new((0, 0));
+        let running = Mutex::new(0);
         let work = |job: &Job| {
             let now = {
                 let mut running = running.lock().unwrap();
-                running.0 += 1;
-                running.1 = running.1.max(running.0);
-                running.0
+                *running += 1;
+                *running
             };
             assert!(now <= 3);
             std::thread::sleep(Duration::from_millis(2));
-            running.lock().unwrap().0 -= 1;
-            Done { name: job.name.clone(), seconds: 0.0, results: Vec::new() }
+            *running.lock().unwrap() -= 1;
+            done(job)
         };
         let mut names = Vec::new();
-        run(&jobs, 3, Duration::from_secs(60), work, |done| names.extend(done.map(|d| d.name)));
+        let tick = Duration::from_secs(60);
+        run(&jobs(20), Slots::exactly(3), tick, work, |done| names.extend(done.map(|d| d.name)));
         names.sort_by_key(|name| name.parse::<usize>().unwrap());
         assert_eq!(names, (0..20).map(|n| n.to_string()).collect::<Vec<_>>());
     }
 
     #[test]
     fn one_slot_keeps_the_order() {
-        let jobs: Vec<Job> =
-            (0..5).map(|n| Job { name: n.to_string(), work: Work::One(n), seconds: 0.0 }).collect();
         let mut names = String::new();
-        let work = |job: &Job| Done { name: job.name.clone(), seconds: 0.0, results: Vec::new() };
-        run(&jobs, 1, Duration::from_secs(60), work, |done| {
+        run(&jobs(5), Slots::exactly(1), Duration::from_secs(60), done, |done| {
             names.extend(done.map(|done| done.name));
         });
         assert_eq!(names, "01234");
+    }
+
+    #[test]
+    fn idle_processors_get_more_jobs_one_per_measurement() {
+        let gate = Gate::new(Slots { usual: 1, most: 2 }, 9);
+        let at = |idle| move || Some(Processors { idle, all: 100 });
+        gate.lock().since.1 = Some(Processors { idle: 0, all: 0 });
+        assert_eq!(gate.enter(at(90)), Some(0));
+        let mut inside = gate.lock();
+        let before = Instant::now().checked_sub(LOOK).unwrap();
+        assert!(!inside.were_idle(at(90)), "measured over too short a time");
+        inside.since = (before, Some(Processors { idle: 0, all: 0 }));
+        assert!(inside.were_idle(at(90)));
+        assert!(!inside.were_idle(at(90)), "a second one on the same measurement");
+        inside.since = (before, Some(Processors { idle: 0, all: 0 }));
+        assert!(!inside.were_idle(at(10)));
+        inside.since = (before, None);
+        assert!(!inside.were_idle(at(90)), "nothing is known");
+    }
+
+    #[test]
+    fn the_ticks_of_the_processors_are_read() {
+        let text = "cpu  10 20 30 400 50 6 7 8 900 1000\ncpu0 1 2 3 4\n";
+        let read = Processors::parse(text).unwrap();
+        assert_eq!((read.idle, read.all), (400, 531));
+        assert!(Processors::parse("").is_none());
+        let later = Processors { idle: 475, all: 631 };
+        assert!((later.idle_since(read) - 0.75).abs() < 1e-9);
     }
 }

@@ -72,7 +72,7 @@ fn run(paths: &[&str], kind: Kind, args: &str) -> (Summary, Scratch) {
         threads: 1,
         limit: Duration::from_secs(2),
     };
-    let summary = execute(&runner, &plan, 2, &logs);
+    let summary = execute(&runner, &plan, Slots::exactly(2), &logs);
     (summary, dir)
 }
 

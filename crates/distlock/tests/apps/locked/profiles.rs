@@ -105,7 +105,9 @@ fn the_only_profile_is_the_default() {
 fn the_environment_has_the_last_word() {
     let child = |variables: &[(&str, &str)]| {
         let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "locked::profiles::in_a_child", "--nocapture"]).env("PROFILES_CHILD", "1");
+        command
+            .args(["--exact", "locked::profiles::in_a_child", "--nocapture"])
+            .env("PROFILES_CHILD", "1");
         command.env_remove("DISTLOCK_URL").envs(variables.iter().copied());
         let output = command.output().unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()

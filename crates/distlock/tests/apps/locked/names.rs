@@ -1,3 +1,5 @@
+//! What stands between the braces of a name.
+
 use distlock::{Locks, Result, locked};
 
 struct Order {
@@ -31,8 +33,8 @@ async fn several(locks: &Locks, from: u32, to: u32) -> Result<usize> {
     Ok(locks.list("").await?.len())
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
+#[tokio::test]
+async fn names_are_made_of_arguments() {
     let locks = Locks::memory();
     plain(&locks).await.unwrap();
     let order = Order { id: 7, lines: vec![5] };

@@ -1,3 +1,5 @@
+//! Every kind that the attribute can name.
+
 use distlock::{Locks, Result, locked};
 
 macro_rules! kinds {
@@ -46,8 +48,8 @@ kinds! {
     simple(kind = simple,)
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
+#[tokio::test]
+async fn every_kind_can_be_named() {
     let locks = Locks::memory();
     assert!(mutex(&locks).await.unwrap());
     assert!(fair(&locks).await.unwrap());

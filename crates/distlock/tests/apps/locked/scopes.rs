@@ -142,11 +142,12 @@ fn is_send<T: Send>(value: T) -> T {
     value
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
+#[tokio::test]
+async fn names_mean_what_they_mean_where_they_stand() {
     let locks = Locks::memory();
     let state = || State { locks: locks.clone(), count: 0 };
-    let service = Service { state: RwLock::new(state()), shared: tokio::sync::RwLock::new(state()) };
+    let service =
+        Service { state: RwLock::new(state()), shared: tokio::sync::RwLock::new(state()) };
     assert_eq!(is_send(service.count()).await.unwrap(), 1);
     assert_eq!(is_send(service.count_shared()).await.unwrap(), Some(1));
     assert_eq!(service.count_on_a_thread().unwrap(), 2);

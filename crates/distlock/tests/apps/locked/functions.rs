@@ -1,6 +1,7 @@
 //! Methods, generics, lifetimes, `impl Trait`, early returns, errors of one's own, functions that are not async.
 
 use std::fmt::Display;
+use std::num::IntErrorKind;
 use std::time::Duration;
 
 use distlock::{Locks, locked};
@@ -104,14 +105,17 @@ fn is_send<T: Send>(value: T) -> T {
     value
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
+#[tokio::test]
+async fn functions_of_every_shape_compile_and_run() {
     let locks = Locks::memory();
     let mut shop = Shop { locks: locks.clone(), total: 1_u64 };
     assert_eq!(shop.add(2).await.unwrap(), 3);
     assert_eq!(shop.show("total").unwrap().to_string(), "total 3");
     assert_eq!(is_send(parse(locks.clone(), "42".to_owned())).await.unwrap(), 42);
-    assert!(matches!(parse(locks.clone(), "x".to_owned()).await, Err(Trouble::Parse(_))));
+    match parse(locks.clone(), "x".to_owned()).await {
+        Err(Trouble::Parse(error)) => assert_eq!(error.kind(), &IntErrorKind::InvalidDigit),
+        other => panic!("{other:?}"),
+    }
     assert_eq!(displayed(&locks, 1).await.unwrap().to_string(), "<1>");
     assert_eq!(boxed(&locks).await.unwrap(), 7);
     assert_eq!(moved(vec!["a".to_owned()]).unwrap(), "aend");
