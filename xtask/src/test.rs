@@ -151,7 +151,7 @@ fn slots(options: &Options, cores: usize) -> Result<Slots, String> {
             .filter(|&threads| threads > 0)
             .map(Slots::exactly)
             .ok_or_else(|| format!("{THREADS} must be a number greater than 0: {threads}")),
-        Err(_) => Ok(Slots { usual: 2 * cores, most: 6 * cores }),
+        Err(_) => Ok(Slots { usual: 2 * cores, most: 20 * cores }),
     }
 }
 

@@ -5,13 +5,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::Server;
+use crate::looks::Looks;
 
 /// How long what is on its way out may take, on a machine that does other things.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// What has no longer to live than this is on its way out.
 const BRIEF: Duration = Duration::from_secs(2);
-/// Between two looks at the server.
-const LOOK: Duration = Duration::from_millis(5);
 
 /// Waits, for at most 20 s, until the server has no key with `prefix` in its name and nobody is
 /// subscribed to any channel. Keys with more than 2 s to live must be gone before these are over.
@@ -30,6 +29,7 @@ pub async fn assert_clean(server: &Server, prefix: &str) {
 /// Like [`assert_clean`].
 pub async fn assert_clean_within(server: &Server, prefix: &str, patience: Duration) {
     let mut limit = Limit::new(patience, BRIEF);
+    let mut looks = Looks::default();
     loop {
         let left = left(server, prefix).await;
         if left.is_empty() {
@@ -42,7 +42,7 @@ pub async fn assert_clean_within(server: &Server, prefix: &str, patience: Durati
             let left: Vec<_> = left.into_iter().map(|(what, _)| what).collect();
             panic!("left behind on the server after {:?}:\n{}", limit.spent(), left.join("\n"));
         }
-        tokio::time::sleep(LOOK).await;
+        looks.pause().await;
     }
 }
 

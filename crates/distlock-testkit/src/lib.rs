@@ -34,6 +34,7 @@ pub mod stall;
 pub mod suites;
 
 mod effort;
+mod looks;
 pub mod port;
 mod scratch;
 mod spawn;

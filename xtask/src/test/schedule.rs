@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use super::job::{Done, Job};
 
 /// How often a job that waits for a slot looks whether the processors are idle. It is the time over which idleness is measured, too.
-const LOOK: Duration = Duration::from_millis(250);
+const LOOK: Duration = Duration::from_millis(100);
 /// Which part of the processors' time must have been idle before a job beyond the usual number is started.
-const IDLE: f64 = 0.4;
+const IDLE: f64 = 0.3;
 
 /// How many jobs run at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 use redis::{FromRedisValue, RedisResult, Value};
 
 use super::Server;
+use crate::looks::Looks;
 
 /// How long they may take. A sentinel that was kept from running for two seconds does nothing for the next thirty.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long what is on its way out may take: less than what was forgotten lives.
 const LEAVING: Duration = Duration::from_secs(20);
-/// Between two looks.
-const LOOK: Duration = Duration::from_millis(5);
 
 pub(super) fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
     let until = Instant::now() + PATIENCE;
+    let mut looks = Looks::default();
     while !is_so() {
         assert!(Instant::now() < until, "never came true within {PATIENCE:?}: {what}");
-        std::thread::sleep(LOOK);
+        std::thread::sleep(looks.next());
     }
 }
 
@@ -28,9 +28,10 @@ pub(super) async fn until(what: &str, is_so: impl AsyncFnMut() -> bool) {
 
 async fn within(limit: Duration, what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let until = Instant::now() + limit;
+    let mut looks = Looks::default();
     while !is_so().await {
         assert!(Instant::now() < until, "never came true within {limit:?}: {what}");
-        tokio::time::sleep(LOOK).await;
+        looks.pause().await;
     }
 }
 

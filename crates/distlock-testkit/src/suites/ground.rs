@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::seed;
 use crate::leak::{Limit, lives};
+use crate::looks::Looks;
 use crate::scratch::Scratch;
 use crate::{Cluster, Flavor, SentinelSet, Server, Stopwatch, shared};
 
@@ -20,8 +21,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const BRIEF: Duration = Duration::from_secs(10);
 /// For how long a store that does not answer in time is asked again: some attempts of three seconds each.
 const OPENING: Duration = Duration::from_secs(18);
-/// Between two looks.
-const LOOK: Duration = Duration::from_millis(2);
 
 /// Which store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -244,6 +243,7 @@ impl Ground {
     pub async fn assert_clean(&self) {
         let locks = self.open().await;
         let mut limit = Limit::new(PATIENCE, BRIEF);
+        let mut looks = Looks::default();
         loop {
             let left = self.left(&locks).await;
             if left.is_empty() {
@@ -251,7 +251,7 @@ impl Ground {
             }
             left.iter().for_each(|(_, lives)| limit.must_go(*lives));
             assert!(!limit.is_over(), "left behind after {:?}: {left:?}", limit.spent());
-            tokio::time::sleep(LOOK).await;
+            looks.pause().await;
         }
         if let Some(cluster) = self.cluster() {
             cluster.assert_clean(self.prefix()).await;
@@ -292,10 +292,11 @@ impl Ground {
 /// Connects, and again where a machine that stood still kept the store from answering in time.
 async fn connect(builder: impl Fn() -> Builder) -> Locks {
     let since = Instant::now();
+    let mut looks = Looks::default();
     loop {
         match builder().connect().await {
             Err(error) if error.is_retryable() && since.elapsed() < OPENING => {
-                tokio::time::sleep(LOOK).await;
+                looks.pause().await;
             }
             opened => return opened.expect("the store can be opened"),
         }

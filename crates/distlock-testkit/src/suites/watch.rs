@@ -9,6 +9,8 @@ use distlock::{Event, Observer, Subject};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
+use crate::looks::Looks;
+
 /// How long something that must happen may take. Less than what any hold has left that nobody renews any more, unless a test
 /// sets another watchdog's timeout: what is free in time was released.
 const PATIENCE: Duration = Duration::from_secs(18);
@@ -16,8 +18,6 @@ const PATIENCE: Duration = Duration::from_secs(18);
 const RENEWALS_PATIENCE: Duration = Duration::from_secs(60);
 /// How long a crowd may take.
 const CROWDS_PATIENCE: Duration = Duration::from_secs(180);
-/// Between two looks.
-const LOOK: Duration = Duration::from_millis(2);
 
 /// Waits until `holds` does.
 ///
@@ -33,9 +33,10 @@ async fn within<F: Future<Output = bool>>(
     mut holds: impl FnMut() -> F,
 ) {
     let until = Instant::now() + limit;
+    let mut looks = Looks::default();
     while !holds().await {
         assert!(Instant::now() < until, "never came true within {limit:?}: {what}");
-        tokio::time::sleep(LOOK).await;
+        looks.pause().await;
     }
 }
 

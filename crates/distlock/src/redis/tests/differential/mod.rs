@@ -58,11 +58,12 @@ pub(super) enum Step {
         what: What,
         depth: u32,
     },
+    /// For a moment, which shortens nothing.
     Renew {
         who: usize,
         what: What,
     },
-    /// Its time runs out, if this one holds it.
+    /// Acquires for a moment that is over when the step ends. What this one held before stays: no step shortens it.
     Expire {
         who: usize,
         what: What,
@@ -118,17 +119,7 @@ impl Run<'_> {
             Step::Acquire { who, what, depth, heir_of } => {
                 let heir_of = heir_of.map(|heir| self.owners[heir]);
                 let claim = Claim { heir_of, ..self.claim(*who, *what, *depth, LONG) };
-                match self.store.acquire(&claim).await {
-                    Ok(Attempt::Busy { .. }) => "busy".to_owned(),
-                    Ok(Attempt::Acquired { token: Some(token) }) if token <= self.token => {
-                        format!("token {token} after {}", self.token)
-                    }
-                    Ok(Attempt::Acquired { token }) => {
-                        self.token = token.unwrap_or(self.token);
-                        format!("acquired, token {}", token.is_some())
-                    }
-                    Err(e) => format!("{:?}", e.kind()),
-                }
+                self.acquire(&claim).await
             }
             Step::Release { who, what, depth } => {
                 match self.store.release(&self.claim(*who, *what, *depth, LONG)).await {
@@ -138,12 +129,15 @@ impl Run<'_> {
                 }
             }
             Step::Renew { who, what } => {
-                renewed(self.store.renew(&[self.claim(*who, *what, 1, LONG)]).await)
-            }
-            Step::Expire { who, what } => {
                 let held = self.store.renew(&[self.claim(*who, *what, 1, BRIEF)]).await;
                 tokio::time::sleep(OVER).await;
                 renewed(held)
+            }
+            Step::Expire { who, what } => {
+                let claim = self.claim(*who, *what, 1, BRIEF);
+                let answer = self.acquire(&claim).await;
+                tokio::time::sleep(OVER).await;
+                answer
             }
             Step::GiveUp { who, what } => {
                 kind(self.store.give_up(&self.claim(*who, *what, 0, LONG)).await)
@@ -166,6 +160,20 @@ impl Run<'_> {
             Step::Inspect { what } => self.seen(self.store.inspect(*what, &self.name).await),
             Step::Admin { op } => self.admin(op).await,
             Step::AdminOf { who, number, op } => self.admin(&op(self.owners[*who], *number)).await,
+        }
+    }
+
+    async fn acquire(&mut self, claim: &Claim) -> String {
+        match self.store.acquire(claim).await {
+            Ok(Attempt::Busy { .. }) => "busy".to_owned(),
+            Ok(Attempt::Acquired { token: Some(token) }) if token <= self.token => {
+                format!("token {token} after {}", self.token)
+            }
+            Ok(Attempt::Acquired { token }) => {
+                self.token = token.unwrap_or(self.token);
+                format!("acquired, token {}", token.is_some())
+            }
+            Err(e) => format!("{:?}", e.kind()),
         }
     }
 
