@@ -91,6 +91,8 @@ pub(crate) struct Rule {
     pub(crate) reason: &'static str,
 }
 
+const OTHER_SERVERS: &str = "another server; tier 1 has the same on Redis";
+
 /// The first that matches counts. A test without a rule is in tier 1 and runs beside others.
 pub(crate) const RULES: &[Rule] = &[
     Rule {
@@ -129,13 +131,43 @@ pub(crate) const RULES: &[Rule] = &[
         alone: false,
         reason: "two minutes each, with one node missing after the other",
     },
+    Rule { pattern: "::valkey", tier: Two, alone: false, reason: OTHER_SERVERS },
+    Rule { pattern: "::redis62", tier: Two, alone: false, reason: OTHER_SERVERS },
+    Rule { pattern: "_on_valkey", tier: Two, alone: false, reason: OTHER_SERVERS },
+    Rule { pattern: "_on_redis62", tier: Two, alone: false, reason: OTHER_SERVERS },
+    Rule { pattern: "::on_other_servers", tier: Two, alone: false, reason: OTHER_SERVERS },
+    Rule {
+        pattern: "strikes::times_to_recover",
+        tier: Two,
+        alone: true,
+        reason: "measures how long a failover takes",
+    },
     Rule { pattern: "scale::", tier: Two, alone: true, reason: "thousands of locks at once" },
     Rule { pattern: "share::", tier: Two, alone: true, reason: "measures shares of the load" },
 ];
 
 /// How many seconds tests take, for the first run; later runs know better. The slowest are started first.
-pub(crate) const HINTS: &[(&str, f64)] =
-    &[("redisson", 20.0), ("cluster", 10.0), ("sentinel", 10.0), ("sixteen_processes", 5.0)];
+pub(crate) const HINTS: &[(&str, f64)] = &[
+    ("sixteen_processes_in_a_loop_never_meet::polling", 36.0),
+    ("kinds::a_redlock_needs_a_majority", 30.0),
+    ("kinds::a_lock_of_any_kind_taken_by_force", 30.0),
+    ("topologies::sentinel", 20.0),
+    ("golden::", 20.0),
+    ("renewed_in_time", 15.0),
+    ("watchdog", 12.0),
+    ("whoever_renews", 12.0),
+    ("killed", 12.0),
+    ("it::loss::", 10.0),
+    ("it::lost::", 10.0),
+    ("topologies::cluster", 10.0),
+    ("it::durability::", 8.0),
+    ("it::redlock::servers", 8.0),
+    ("examples::", 8.0),
+    ("redisson", 6.0),
+    ("differential", 6.0),
+    ("crowds::", 3.0),
+    ("virtual", 0.2),
+];
 
 /// Unit tests that are ignored by `cargo test --lib`, because they need a server, and run here.
 const WITH_SERVERS: &str = "redis::tests::";

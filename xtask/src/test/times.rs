@@ -52,7 +52,7 @@ mod tests {
         times.write(&file).unwrap();
         let times = Times::read(&file);
         assert_eq!((times.expect("a/it::x"), times.expect("a/it::y")), (1.25, 3.0));
-        assert_eq!(times.expect("a/it::sixteen_processes_meet"), 5.0);
+        assert_eq!(times.expect("a/it::crowds::sixteen_meet"), 3.0);
         assert_eq!(times.expect("a/it::z"), 1.0);
     }
 }

@@ -13,7 +13,7 @@ use super::seed;
 use crate::leak::{Limit, lives};
 use crate::looks::Looks;
 use crate::scratch::Scratch;
-use crate::{Cluster, Flavor, SentinelSet, Server, Stopwatch, shared};
+use crate::{Cluster, Flavor, SentinelSet, Server, Stopwatch, effort, shared};
 
 /// How long what is on its way out may take, on a machine that does other things.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -230,9 +230,9 @@ impl Ground {
     /// A size for a crowd that this store gets through in a second or two, given one that memory does.
     pub fn crowd(&self, full: usize) -> usize {
         match self.site() {
-            Site::Memory | Site::Virtual => full,
+            Site::Memory | Site::Virtual => full.div_ceil(effort(1, 2)),
             Site::File => full.div_ceil(8),
-            _ => full.div_ceil(3),
+            _ => full.div_ceil(effort(3, 5)),
         }
     }
 

@@ -3,18 +3,19 @@
 use std::time::{Duration, Instant};
 
 use distlock::Locks;
+use distlock_testkit::effort;
 use distlock_testkit::process::{Worker, worker};
 use distlock_testkit::suites::eventually;
 
 use super::PROMPT;
 
-const KILLS: u64 = 200;
 const AT_WORK: usize = 4;
 
 /// Whatever processes with locks of every kind did when they were killed: nobody ever met anybody, and afterwards everything can
 /// be had at once.
 #[tokio::test]
-async fn two_hundred_kills_leave_no_stuck_and_no_broken_lock() {
+async fn kills_leave_no_stuck_and_no_broken_lock() {
+    let kills: u64 = effort(200, 50);
     let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
     let seed: u64 = seed.unwrap_or_else(|| fastrand::u64(1..));
     println!("SEED={seed}");
@@ -22,12 +23,12 @@ async fn two_hundred_kills_leave_no_stuck_and_no_broken_lock() {
     let (ground, dir) = super::ground();
     let begun = Instant::now();
     let mut workers: Vec<Worker> = Vec::new();
-    for kill in 0..KILLS + AT_WORK as u64 {
+    for kill in 0..kills + AT_WORK as u64 {
         let started = worker("filer").arg("work").arg(random.u64(1..).to_string());
         let mut started = started.arg(&dir).arg(ground.url()).start().await;
         started.wait_for_within("working", Duration::from_secs(60)).await;
         workers.push(started);
-        if workers.len() <= AT_WORK && kill < KILLS {
+        if workers.len() <= AT_WORK && kill < kills {
             continue;
         }
         // Any moment will do: this is where it is chosen.
@@ -44,7 +45,7 @@ async fn two_hundred_kills_leave_no_stuck_and_no_broken_lock() {
             assert!(!line.starts_with("violation"), "{line}");
         }
     }
-    println!("{KILLS} kills in {:?}", begun.elapsed());
+    println!("{kills} kills in {:?}", begun.elapsed());
     all_can_be_had(&ground.open().await).await;
     super::nothing_is_held(&ground).await;
     // The counts, and the numbers of fenced locks, are meant to stay.

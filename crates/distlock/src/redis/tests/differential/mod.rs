@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use distlock_testkit::{Flavor, Server as RealServer};
+use distlock_testkit::{Flavor, Server as RealServer, effort};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
@@ -29,6 +29,7 @@ use crate::{Owner, Result};
 
 /// How many sequences, and how long each is at most.
 const SEQUENCES: u32 = 96;
+const SEQUENCES_IN_TIER_1: u32 = 48;
 const STEPS: usize = 30;
 
 /// How many owners there are.
@@ -237,7 +238,11 @@ pub(super) fn agree_within(
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(2).build().unwrap();
     let (places, servers, stores) = runtime.block_on(stores());
-    let config = Config { cases: SEQUENCES, failure_persistence: None, ..Config::default() };
+    let config = Config {
+        cases: effort(SEQUENCES, SEQUENCES_IN_TIER_1),
+        failure_persistence: None,
+        ..Config::default()
+    };
     let sequences = proptest::collection::vec(steps, 1..STEPS);
     let outcome = TestRunner::new(config).run(&sequences, |steps| {
         runtime.block_on(async {
