@@ -30,7 +30,7 @@ pub(crate) enum From {
 /// How long: in words that are checked when the program is built, or an expression.
 pub(crate) enum Time {
     Words(LitStr),
-    Value(Expr),
+    Value(Box<Expr>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -200,7 +200,7 @@ impl std::convert::From<Expr> for Time {
             Expr::Lit(ExprLit { lit: Lit::Str(words), .. }) => Time::Words(words),
             // What a `macro_rules!` was given as an expression comes in a group that nobody sees.
             Expr::Group(group) => (*group.expr).into(),
-            other => Time::Value(other),
+            other => Time::Value(Box::new(other)),
         }
     }
 }
