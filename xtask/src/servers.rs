@@ -13,6 +13,13 @@ const REDIS: &str = "DISTLOCK_REDIS_SERVER";
 /// Tells the Debian packages' scripts not to start services.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 
+/// Where Debian and its kin install it; the tests look there too.
+const LIBFAKETIME: [&str; 3] = [
+    "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
+    "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
+    "/usr/lib/faketime/libfaketimeMT.so.1",
+];
+
 /// What was found, and what was not.
 pub(crate) struct Servers {
     found: Vec<Found>,
@@ -124,6 +131,14 @@ impl Servers {
         let missing = ["ip", "ss", "iptables"].iter().any(|program| on_path(program).is_none());
         if missing && let Err(why) = apt_install(&["iproute2", "iptables"]) {
             self.skip("network namespaces", &why);
+        }
+    }
+
+    /// Installs what gives a server a clock that is wrong. Tests skip without it.
+    pub(crate) fn ensure_clock(&mut self) {
+        let installed = LIBFAKETIME.iter().any(|path| Path::new(path).is_file());
+        if !installed && let Err(why) = apt_install(&["libfaketime"]) {
+            self.skip("a server with a wrong clock", &why);
         }
     }
 

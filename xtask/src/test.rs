@@ -113,7 +113,12 @@ fn prepare(options: &Options) -> Result<(Programs, Servers), String> {
     std::thread::scope(|scope| {
         let servers = scope.spawn(|| match options.list {
             true => Ok(Servers::none()),
-            false => servers::ensure(&root(), &target_dir()),
+            false => servers::ensure(&root(), &target_dir()).map(|mut servers| {
+                if options.all {
+                    servers.ensure_clock();
+                }
+                servers
+            }),
         });
         let programs = match options.has_executables() {
             true => Programs::build(options),

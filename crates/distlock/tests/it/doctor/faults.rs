@@ -93,8 +93,8 @@ async fn together(flavor: Flavor) {
     if let Some(library) = faketime().filter(|_| faked) {
         builder = builder.env("LD_PRELOAD", library).env("FAKETIME", "+20s");
         builder = builder.env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
-    } else {
-        eprintln!("SKIPPED: no clock that is wrong for {flavor:?}");
+    } else if flavor != Flavor::Redis {
+        eprintln!("SKIPPED: no clock that is wrong for {flavor:?}: libfaketime is not installed");
     }
     let server = builder.start().await;
     let replica = replica_of(&server).await;

@@ -41,6 +41,24 @@ async fn known(servers: &[Server], guard: &Guard) -> usize {
     known
 }
 
+/// A single try gets nothing. On a machine that stands still too few servers may answer it in time: then it is repeated, because that
+/// says nothing of who is inside.
+async fn is_refused(lock: &RedLock) {
+    let refused = || async {
+        match lock.try_lock().await {
+            Ok(second) => {
+                assert!(second.is_none(), "two are inside");
+                true
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::NoQuorum, "{error}");
+                false
+            }
+        }
+    };
+    eventually("a majority answers", refused).await;
+}
+
 /// None of these has any key.
 pub(crate) async fn assert_empty(servers: &[Server]) {
     for server in servers {
@@ -61,7 +79,7 @@ async fn two_of_five_killed_do_not_matter() {
     let since = Instant::now();
     while since.elapsed() < watchdog * 4 / 3 {
         assert!(!guard.is_lost(), "lost after {:?}", since.elapsed());
-        assert!(elsewhere.try_lock().await.expect("a majority answers").is_none());
+        is_refused(&elsewhere).await;
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     // A renewal that one of the three was late for leaves it in doubt until the next.
@@ -143,7 +161,7 @@ async fn an_emptied_node_lets_nobody_in_and_is_healed_by_the_next_renewal() {
             0 => drop(servers[at].cli(&["FLUSHALL"]).await),
             _ => servers[at].restart().await,
         }
-        assert!(elsewhere.try_lock().await.expect("a majority answers").is_none(), "a second one");
+        is_refused(&elsewhere).await;
         eventually("it is healed", || async { known(&servers, &guard).await == 3 }).await;
         eventually("it is held", || async { guard.state() == State::Held }).await;
     }
@@ -163,7 +181,7 @@ async fn a_minority_that_comes_back_is_used_again() {
     for gone in [[0, 1], [2, 3], [4, 0]] {
         gone.iter().for_each(|at| servers[*at].kill());
         let guard = here.lock().wait(GRACE).lease(HOUR).await.expect("three are there");
-        assert!(elsewhere.try_lock().await.expect("a majority answers").is_none());
+        is_refused(&elsewhere).await;
         guard.unlock().await.expect("held");
         for at in gone {
             servers[at].restart().await;
