@@ -142,6 +142,12 @@ pub(crate) const RULES: &[Rule] = &[
         alone: true,
         reason: "measures how long a failover takes",
     },
+    Rule {
+        pattern: "two_primaries::without_min_replicas",
+        tier: Two,
+        alone: false,
+        reason: "shows a limit that is documented; tier 1 has what is promised",
+    },
     Rule { pattern: "scale::", tier: Two, alone: true, reason: "thousands of locks at once" },
     Rule { pattern: "share::", tier: Two, alone: true, reason: "measures shares of the load" },
 ];
