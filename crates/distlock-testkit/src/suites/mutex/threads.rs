@@ -18,7 +18,7 @@ pub fn stand(site: Site, promise: fn(&Ground)) {
 }
 
 fn open(ground: &Ground) -> Locks {
-    Locks::connect_blocking(ground.url()).expect("the store can be opened")
+    ground.builder().connect_blocking().expect("the store can be opened")
 }
 
 /// Everything there is works without a runtime.
