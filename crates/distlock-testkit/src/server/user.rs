@@ -31,11 +31,23 @@ impl Server {
     /// # Panics
     /// When the server refuses the rules.
     pub fn without_channels(&self, prefix: &str) -> String {
-        let mut rules = Acl::new(prefix).listing().rules();
+        self.without_pubsub("deaf", &Acl::new(prefix).listing(), prefix)
+    }
+
+    /// The same for programs whose holders say who they are.
+    ///
+    /// # Panics
+    /// When the server refuses the rules.
+    pub fn without_channels_saying_who(&self, prefix: &str) -> String {
+        self.without_pubsub("deafsays", &Acl::new(prefix).listing().holder_info(), prefix)
+    }
+
+    fn without_pubsub(&self, user: &str, acl: &Acl, prefix: &str) -> String {
+        let mut rules = acl.rules();
         rules.retain(|rule| {
             !rule.starts_with('&') && !rule.contains("subscribe") && !rule.contains("publish")
         });
-        self.user_with(&format!("deaf{}", word(prefix)), &rules)
+        self.user_with(&format!("{user}{}", word(prefix)), &rules)
     }
 
     /// Makes a user with exactly these rules, and gives the URL of that user.

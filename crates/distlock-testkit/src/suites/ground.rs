@@ -187,6 +187,9 @@ impl Ground {
             (Site::Acl(_), Some(server), _) => {
                 builder.url(server.least_privilege_saying_who(&ours))
             }
+            (Site::Polling(_), Some(server), _) => {
+                builder.url(server.without_channels_saying_who(&ours))
+            }
             (Site::Cluster(_, pubsub), _, Some(cluster)) => {
                 builder.url(cluster.least_privilege_saying_who(&ours, pubsub))
             }
