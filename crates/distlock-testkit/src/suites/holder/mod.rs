@@ -48,7 +48,7 @@ pub(super) const PROMISES: &[Promise] = promises! { holder;
 
 /// Whether a user of this site who does not ask for it may read what others say.
 fn may_read(ground: &Ground) -> bool {
-    !matches!(ground.site(), Site::Acl(_) | Site::Cluster(..))
+    !matches!(ground.site(), Site::Acl(_) | Site::Polling(_) | Site::Cluster(..))
 }
 
 /// Every way to hold something.
