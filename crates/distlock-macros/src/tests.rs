@@ -3,7 +3,6 @@
 //! Functions that the attribute accepts are in the library's `tests/apps/locked`.
 
 use std::fmt::Write;
-use std::path::Path;
 
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
@@ -40,25 +39,26 @@ fn attributes(item: &mut Item) -> Option<&mut Vec<Attribute>> {
     }
 }
 
-fn compare(name: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/refused").join(name);
-    let functions = std::fs::read_to_string(path.with_extension("rs")).unwrap();
-    let expected = std::fs::read_to_string(path.with_extension("txt")).unwrap();
-    let errors = errors(&functions);
-    assert!(!errors.is_empty() && errors == expected, "{name}.txt would be:\n{errors}");
+/// `compare!("arguments")`: the functions in `tests/refused/arguments.rs` have the errors in `arguments.txt`.
+macro_rules! compare {
+    ($name:literal) => {
+        let errors = errors(include_str!(concat!("../tests/refused/", $name, ".rs")));
+        let expected = include_str!(concat!("../tests/refused/", $name, ".txt"));
+        assert!(!errors.is_empty() && errors == expected, "{}.txt would be:\n{errors}", $name);
+    };
 }
 
 #[test]
 fn wrong_arguments_are_explained() {
-    compare("arguments");
+    compare!("arguments");
 }
 
 #[test]
 fn functions_that_cannot_be_locked_are_explained() {
-    compare("functions");
+    compare!("functions");
 }
 
 #[test]
 fn wrong_names_are_explained() {
-    compare("names");
+    compare!("names");
 }
