@@ -1,4 +1,4 @@
-//! Jobs: what runs as one process, and what came of it.
+//! Jobs: what runs as one process, and its results.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -41,7 +41,7 @@ fn a_lock_that_was_freed_is_shown_as_it_is() {
         let queue = || bench.show_as("fair", "x")["queue"].as_array().unwrap().len();
         let next = bench.run(&["--kind", "fair"], "x", "read line; exit 0");
         let next = crate::support::Holder({ next }.stdin(Stdio::piped()).spawn().unwrap());
-        crate::support::wait_until("somebody waits", || queue() == 1);
+        crate::support::wait_until("a caller waits", || queue() == 1);
         let freed = bench.json(["unlock", "--force", "--kind", "fair", "x"]);
         schema::check("unlock", &freed);
         // Whoever waited either still does or is inside.

@@ -22,7 +22,7 @@ fn holders_waiters_and_what_is_left_of_the_lease_are_on_the_screen() {
     let holder = bench.hold(&["--kind", "fair"], "desk");
     let owner = bench.show_as("fair", "desk")["holders"][0]["owner"].as_str().unwrap().to_owned();
     let mut waiter = bench.run(&["--kind", "fair"], "desk", "exit 7").spawn().unwrap();
-    crate::support::wait_until("somebody queues", || {
+    crate::support::wait_until("a caller queues", || {
         bench.show_as("fair", "desk")["queue"].as_array().unwrap().len() == 1
     });
 

@@ -1,4 +1,4 @@
-//! How the kit reaches a server, whoever started it.
+//! How the kit reaches a server, started here or by another process.
 
 use std::fs;
 use std::path::PathBuf;

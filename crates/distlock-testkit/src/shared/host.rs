@@ -83,7 +83,7 @@ async fn answer(stream: UnixStream, things: Arc<Things>, connection: u64) {
     }
 }
 
-/// Returns when there is nobody left to lend to.
+/// Returns when no process is left to lend to.
 async fn ended() -> io::Result<()> {
     let mut terminated = signal(SignalKind::terminate())?;
     let mut interrupted = signal(SignalKind::interrupt())?;

@@ -1,4 +1,4 @@
-//! What shared servers are like, whoever starts them.
+//! What shared servers are like, started here or by the host.
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use distlock_testkit::{Pair, Stopwatch};
 
 /// How often each side follows on the other.
 pub(super) const ROUNDS: usize = 80;
-/// Longer than any test: whoever gets in while it lasts was called.
+/// Longer than any test: a waiter that acquires while it lasts was notified.
 pub(super) const HOUR: Duration = Duration::from_secs(3600);
 /// What is promised on a machine that does nothing else. Most must keep it on any that does not stand still all the time.
 const SOON: Duration = Duration::from_millis(50);

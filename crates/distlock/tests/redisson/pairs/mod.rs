@@ -274,18 +274,18 @@ const fn secs(n: u64) -> Duration {
 /// on a busy machine takes more than a moment.
 const IN_VAIN: Duration = secs(2);
 
-/// Longer than any test: whoever gets in while it lasts was called.
+/// Longer than any test: a waiter that acquires while it lasts was notified.
 const HOUR: Duration = secs(3600);
 
 /// How long one who is called may take to come in, on a machine that stands still for seconds.
 const SOON: Duration = secs(20);
 
-/// One more `Locks` whose waiters do not look by themselves: whoever gets in was called.
+/// One more `Locks` whose waiters do not poll: a waiter that acquires was notified.
 async fn hearing(pair: &Pair) -> Locks {
     pair.builder().watchdog(HOUR).connect().await.expect("the server answers")
 }
 
-/// How it can be seen on the server that somebody waits.
+/// How the server shows that a caller waits.
 #[derive(Clone, Copy)]
 enum Line {
     /// By the processes that listen.
@@ -307,7 +307,7 @@ impl Line {
     }
 }
 
-/// Waits until nobody listens there. Both sides unsubscribe in the background: who has left must not be taken for one who waits.
+/// Waits until no client listens there. Both sides unsubscribe in the background: a client that left must not count as a waiter.
 async fn calm(pair: &Pair, channel: &str) {
     pair.listening(channel, 0).await;
 }
