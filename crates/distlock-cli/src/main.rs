@@ -5,6 +5,7 @@
 
 mod args;
 mod audit;
+mod cells;
 mod child;
 mod clock;
 mod cmd;
@@ -13,6 +14,7 @@ mod exit;
 mod lock;
 mod plan;
 mod print;
+mod progress;
 mod signals;
 mod times;
 mod view;

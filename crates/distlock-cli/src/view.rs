@@ -1,6 +1,5 @@
 //! A lock as people and programs see it.
 
-use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
 use distlock::store::{Holder, Mode, Snapshot};
@@ -36,6 +35,23 @@ pub(crate) fn who(holder: &Holder) -> String {
     match &holder.info {
         Some(info) => format!("{} ({owner})", print::name(&info.to_string())),
         None => owner,
+    }
+}
+
+/// How often it is held, if more than once.
+pub(crate) fn depth(holder: &Holder) -> String {
+    match (holder.mode, holder.depth) {
+        (_, 1) => String::new(),
+        (Mode::Permits, many) => format!(" ({many} permits)"),
+        (_, depth) => format!(" ({depth} deep)"),
+    }
+}
+
+/// The holder in as few words as name it: what it says of itself, or its owner if it says nothing.
+pub(crate) fn brief(holder: &Holder) -> String {
+    match &holder.info {
+        Some(info) => print::name(&info.to_string()),
+        None => print::name(&holder.owner),
     }
 }
 
@@ -138,17 +154,12 @@ pub(crate) fn text_of(kind: Kind, lock: &Snapshot, paint: Paint) -> String {
         vec!["state".to_owned(), state],
     ];
     for holder in &lock.holders {
-        let mut line = print::name(&holder.owner);
-        let _ = match (holder.mode, holder.depth) {
-            (Mode::Permits, 1) => Ok(()),
-            (Mode::Permits, many) => write!(line, " ({many} permits)"),
-            (Mode::Read, 1) => write!(line, " (reads)"),
-            (Mode::Write, 1) => write!(line, " (writes)"),
-            (Mode::Read, depth) => write!(line, " (reads, {depth} deep)"),
-            (Mode::Write, depth) => write!(line, " (writes, {depth} deep)"),
-            (_, 1) => Ok(()),
-            (_, depth) => write!(line, " ({depth} deep)"),
+        let how = match holder.mode {
+            Mode::Read => " (reads)",
+            Mode::Write => " (writes)",
+            _ => "",
         };
+        let line = print::name(&holder.owner) + how + &depth(holder);
         rows.push(vec!["holder".to_owned(), line]);
         if let Some(info) = &holder.info {
             let since = clock::utc(info.acquired_at);

@@ -1,10 +1,8 @@
 //! `distlock bench`: what locks cost in this store, measured from here.
 
-use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -14,6 +12,7 @@ use crate::exit::{Exit, Failure};
 use crate::lock::{Ask, Lock};
 use crate::plan::{Bench, Setup};
 use crate::print::{self, Paint};
+use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::times::Times;
 
@@ -70,20 +69,15 @@ struct Crowd {
 }
 
 async fn measure(plan: &Bench, clients: &[Arc<Lock>]) -> Result<Report, Failure> {
-    let shown = !plan.json && std::io::stderr().is_terminal();
-    let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-    // A bar has no place for what is said, and nobody knows how far it is.
-    let bar = ProgressBar::with_draw_target(None, target);
-    let bar = bar.with_style(ProgressStyle::default_spinner());
-    bar.enable_steady_tick(Duration::from_millis(100));
+    let mut progress = Progress::new(plan.json);
     let part = plan.time / 3;
-    bar.set_message("nobody else wants it");
+    progress.say("measuring one task alone");
     let alone = alone(&clients[0], part).await?;
-    bar.set_message("everybody wants it");
+    progress.say("measuring all tasks at once");
     let crowd = crowd(clients, plan.tasks, part).await?;
-    bar.set_message("waking somebody up");
+    progress.say("measuring how soon a release wakes a waiter");
     let wakes = wake(&clients[0], &clients[1], part).await?;
-    bar.finish_and_clear();
+    drop(progress);
     Ok(Report { clients: clients.len(), alone, crowd, wakes })
 }
 

@@ -1,14 +1,12 @@
 //! `distlock demo`: a crowd, a few coupons, and a shop that reads before it writes.
 
 use std::collections::HashSet;
-use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -18,6 +16,7 @@ use crate::exit::{Exit, Failure};
 use crate::lock::{Ask, Lock};
 use crate::plan::{Demo, Setup};
 use crate::print::{self, Paint};
+use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::times::Times;
 
@@ -112,7 +111,8 @@ impl Outcome {
 /// All customers come at once; each takes the lock first if there are `clients` to take it with.
 async fn rush(plan: &Demo, clients: &[Arc<Lock>], title: &'static str) -> Result<Outcome, Failure> {
     let shop = Arc::new(Shop { stock: AtomicU32::new(plan.stock), sold: Mutex::default() });
-    let bar = bar(plan, title);
+    let mut progress = Progress::new(plan.json);
+    progress.count(title, plan.tasks);
     let began = Instant::now();
     let mut crowd = JoinSet::new();
     for number in 0..plan.tasks as usize {
@@ -135,10 +135,10 @@ async fn rush(plan: &Demo, clients: &[Arc<Lock>], title: &'static str) -> Result
     while let Some(customer) = crowd.join_next().await {
         let waited = customer.map_err(|cause| Failure::System("run a task", cause.into()))?;
         waits.push(waited?);
-        bar.inc(1);
+        progress.step();
     }
     let took = began.elapsed();
-    bar.finish_and_clear();
+    drop(progress);
     let numbers = shop.sold.lock().unwrap_or_else(PoisonError::into_inner);
     let distinct: HashSet<u32> = numbers.iter().copied().collect();
     Ok(Outcome {
@@ -148,15 +148,6 @@ async fn rush(plan: &Demo, clients: &[Arc<Lock>], title: &'static str) -> Result
         took,
         waits: waits.into(),
     })
-}
-
-/// A progress bar for those who watch.
-fn bar(plan: &Demo, title: &'static str) -> ProgressBar {
-    let shown = !plan.json && std::io::stderr().is_terminal();
-    let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-    let bar = ProgressBar::with_draw_target(Some(u64::from(plan.tasks)), target);
-    let style = ProgressStyle::with_template("{msg:17} {bar:40} {pos}/{len}");
-    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())).with_message(title)
 }
 
 fn text_of(plan: &Demo, without: &Outcome, with: &Outcome) -> String {

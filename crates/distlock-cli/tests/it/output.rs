@@ -16,7 +16,7 @@ fn colours_and_progress_are_for_terminals() {
         (&["show", "x"], None),
         (&["ls"], None),
         (&["demo", "--tasks", "8", "--stock", "4"], Some("1/8")),
-        (&["bench", "--seconds", "90ms"], Some("everybody wants it")),
+        (&["bench", "--seconds", "90ms"], Some("measuring all tasks at once")),
     ];
     for (args, progress) in commands {
         for wanted in [true, false] {

@@ -3,10 +3,12 @@
 mod board;
 mod look;
 mod screen;
+mod terminal;
 
 use std::time::Duration;
 
 use rustix::process::Signal;
+use tokio::signal::unix::{self, SignalKind};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -16,7 +18,8 @@ use crate::print;
 use crate::signals::Signals;
 use board::Board;
 use look::{Eyes, Sight};
-use screen::{Key, Screen};
+use screen::Screen;
+use terminal::Key;
 
 pub(super) async fn watch(plan: Watch) -> Result<Exit, Failure> {
     let mut signals = Signals::new().map_err(|cause| Failure::System("catch signals", cause))?;
@@ -41,12 +44,12 @@ pub(super) async fn watch(plan: Watch) -> Result<Exit, Failure> {
 enum End {
     /// There is nothing more to see.
     Seen,
-    /// Whoever watched has had enough.
+    /// The user, or the reader of the output, wants no more.
     Enough,
     Signal(Signal),
 }
 
-/// Looks beside those who show it: a store that does not answer must not keep a screen from scrolling.
+/// Reads the store in a task of its own: a store that does not answer must not keep the screen from scrolling.
 fn keep_looking(
     eyes: Eyes,
     interval: Duration,
@@ -78,9 +81,9 @@ async fn in_lines(
         while let Some(sight) = sights.recv().await {
             board.add(sight);
             let line = format!("{}\n", board.json());
-            // On another thread: whoever does not read on must not keep us from being ended.
+            // On another thread: a reader that does not read on must not keep signals from ending us.
             let read = tokio::task::spawn_blocking(move || print::out_while_read(&line)).await;
-            // Whoever reads it may have enough: `distlock watch --json | head`.
+            // The reader may want no more: `distlock watch --json | head`.
             if !read.map_err(|cause| Failure::System("go on writing", cause.into()))?? {
                 return Ok(End::Enough);
             }
@@ -100,8 +103,11 @@ async fn on_screen(
     interval: Duration,
 ) -> Result<End, Failure> {
     let cannot = |cause| Failure::System("draw on the terminal", cause);
+    // Before the first drawing, or a change of the size in between would be missed.
+    let mut resized = unix::signal(SignalKind::window_change())
+        .map_err(|cause| Failure::System("catch signals", cause))?;
     let mut screen = Screen::open().map_err(cannot)?;
-    let mut keys = screen::keys().map_err(|cause| Failure::System("start a thread", cause))?;
+    let mut keys = terminal::keys().map_err(|cause| Failure::System("start a thread", cause))?;
     // What is shown as a time since goes on while nothing comes in.
     let mut ticks = tokio::time::interval(interval.max(Duration::from_secs(1)));
     loop {
@@ -112,11 +118,13 @@ async fn on_screen(
                 None => return Ok(End::Seen),
             },
             key = keys.recv() => match key {
-                // Not `Seen`: whoever looks may sleep for a whole interval.
+                // Not `Seen`: the task that reads the store may sleep for a whole interval.
                 Some(Key::Quit) | None => return Ok(End::Enough),
                 Some(Key::Scroll(step)) => screen.scroll(step),
-                Some(Key::Redraw) => screen.clear().map_err(cannot)?,
+                Some(Key::Redraw) => screen.clear(),
             },
+            // The terminal may have lost what it showed.
+            _ = resized.recv() => screen.clear(),
             _ = ticks.tick() => {}
             signal = signals.recv() => return Ok(End::Signal(signal)),
         }

@@ -1,18 +1,12 @@
-//! The terminal: drawn on while we watch, and given back as it was however that ends.
+//! The screen of `watch`: which columns fit, what they show, and drawing the lines that changed.
 
+use std::fmt::Write as _;
 use std::io;
-use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
-use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::{Line, Span};
-use ratatui::widgets::{Cell, Paragraph, Row as Cells, Table};
-use tokio::sync::mpsc;
-
 use super::board::{Board, Row};
+use super::terminal;
+use crate::cells::{cut, width, wrap};
 use crate::duration;
 use crate::print::{self, Paint};
 use crate::view;
@@ -20,145 +14,117 @@ use crate::view;
 /// How many cells a bar has.
 const BAR: usize = 10;
 
-/// Name, kind, holder, how long it has held it, how many wait, the bar.
-const COLUMNS: usize = 6;
+/// How many columns a time takes, as `23 h 59 min`.
+const TIME: usize = 11;
 
 /// Less than this share of its lease left, and a lock is about to be lost: watchdogs renew at two thirds.
 const LOW: f64 = 1.0 / 3.0;
 
-/// What a user wants.
-pub(super) enum Key {
-    Quit,
-    Scroll(isize),
-    /// The terminal has, or had for a moment, another size, and may have lost what stood there; or Ctrl-L.
-    Redraw,
-}
+/// Lines above the table: the title, the waits, the state of the store.
+const HEAD: usize = 3;
 
-/// Reads keys in a thread of its own, which ends with the program.
-pub(super) fn keys() -> io::Result<mpsc::UnboundedReceiver<Key>> {
-    let (sender, keys) = mpsc::unbounded_channel();
-    thread::Builder::new().name("distlock-keys".into()).spawn(move || {
-        // An error means that the terminal is gone: nobody is left to ask for the end.
-        while let Ok(event) = event::read() {
-            if key(&event).is_some_and(|key| sender.send(key).is_err()) {
-                return;
-            }
-        }
-    })?;
-    Ok(keys)
-}
-
-fn key(event: &Event) -> Option<Key> {
-    let key = match event {
-        Event::Key(key) if key.kind != KeyEventKind::Release => key,
-        Event::Resize(..) => return Some(Key::Redraw),
-        _ => return None,
-    };
-    Some(match key.code {
-        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Key::Quit,
-        KeyCode::Char('l') if key.modifiers.contains(KeyModifiers::CONTROL) => Key::Redraw,
-        // Not Esc: over a slow line an arrow key may begin with one.
-        KeyCode::Char('q') => Key::Quit,
-        KeyCode::Down | KeyCode::Char('j') => Key::Scroll(1),
-        KeyCode::Up | KeyCode::Char('k') => Key::Scroll(-1),
-        KeyCode::PageDown | KeyCode::Char(' ') => Key::Scroll(10),
-        KeyCode::PageUp => Key::Scroll(-10),
-        KeyCode::Home | KeyCode::Char('g') => Key::Scroll(isize::MIN),
-        KeyCode::End | KeyCode::Char('G') => Key::Scroll(isize::MAX),
-        _ => return None,
-    })
-}
-
-/// A terminal that is ours. Given back when it is dropped; a panic gives it back before it speaks.
+/// A terminal that is ours. Given back when it is dropped.
 pub(super) struct Screen {
-    terminal: DefaultTerminal,
-    /// How many lines are above what is shown.
+    /// The lines that the terminal shows.
+    drawn: Vec<String>,
+    /// How many lines of the table are above what is shown.
     above: usize,
     colours: bool,
 }
 
 impl Screen {
     pub(super) fn open() -> io::Result<Screen> {
-        match ratatui::try_init() {
-            Ok(terminal) => Ok(Screen { terminal, above: 0, colours: Paint::stdout().is_on() }),
-            Err(cause) => {
-                // It may have got half way.
-                let _ = ratatui::try_restore();
-                Err(cause)
-            }
-        }
+        terminal::open()?;
+        Ok(Screen { drawn: Vec::new(), above: 0, colours: Paint::stdout().is_on() })
     }
 
     pub(super) fn scroll(&mut self, step: isize) {
         self.above = self.above.saturating_add_signed(step);
     }
 
-    /// Has the next drawing draw everything.
-    pub(super) fn clear(&mut self) -> io::Result<()> {
-        // Not `clear`, which asks the terminal where its cursor is, and whose answer our keys would take.
-        let size = self.terminal.size()?;
-        self.terminal.resize(Rect::new(0, 0, size.width, size.height))
+    /// Makes the next drawing draw every line.
+    pub(super) fn clear(&mut self) {
+        self.drawn.clear();
     }
 
     pub(super) fn draw(&mut self, board: &Board) -> io::Result<()> {
-        let look = Look { colours: self.colours };
-        let lines: Vec<_> = board.rows.iter().flat_map(|row| look.lines(row)).collect();
-        let kind =
-            board.rows.iter().map(|row| row.kind.word().len()).max().unwrap_or(0).max(4) as u16;
-        let above = &mut self.above;
-        self.terminal.draw(|frame| {
-            let parts = [Constraint::Length(3), Constraint::Min(1), Constraint::Length(1)];
-            let [head, body, foot] = Layout::vertical(parts).areas(frame.area());
-            // One line of the body is its heading.
-            let fitting = usize::from(body.height).saturating_sub(1);
-            *above = (*above).min(lines.len().saturating_sub(fitting));
-            let below = lines.len().saturating_sub(*above + fitting);
-            frame.render_widget(Paragraph::new(look.head(board)), head);
-            let lines = lines.into_iter().skip(*above).take(fitting).collect();
-            frame.render_widget(look.table(lines, body.width, kind), body);
-            frame.render_widget(Paragraph::new(look.foot(*above, below)), foot);
-        })?;
-        Ok(())
+        let (columns, rows) = terminal::size()?;
+        let style = Style { colours: self.colours };
+        let mut frame = style.head(board, columns);
+        let table = Table::new(board, columns);
+        frame.push(style.paint(BOLD, &table.heading()));
+        let lines: Vec<String> =
+            board.rows.iter().flat_map(|row| table.lines(row, style)).collect();
+        // One line is below the table.
+        let fitting = rows.saturating_sub(HEAD + 2);
+        self.above = self.above.min(lines.len().saturating_sub(fitting));
+        let below = lines.len().saturating_sub(self.above + fitting);
+        frame.extend(lines.into_iter().skip(self.above).take(fitting));
+        frame.resize(HEAD + 1 + fitting, String::new());
+        frame.push(style.foot(self.above, below, columns));
+        frame.truncate(rows);
+        self.show(frame)
+    }
+
+    /// Writes the lines that differ from what the terminal shows.
+    fn show(&mut self, frame: Vec<String>) -> io::Result<()> {
+        let mut out = String::new();
+        if self.drawn.len() != frame.len() {
+            out.push_str("\x1b[2J");
+            self.drawn.clear();
+        }
+        for (row, line) in frame.iter().enumerate() {
+            if self.drawn.get(row) != Some(line) {
+                // Erased first: behind a line that is as wide as the terminal, erasing would take its last character.
+                let _ = write!(out, "\x1b[{};1H\x1b[2K{line}", row + 1);
+            }
+        }
+        self.drawn = frame;
+        if out.is_empty() { Ok(()) } else { terminal::write(&out) }
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        let _ = self.terminal.show_cursor();
-        let _ = ratatui::try_restore();
+        terminal::restore();
     }
 }
 
-/// How things look, with colours or without.
+const BOLD: &str = "1";
+const RED: &str = "31";
+const GREEN: &str = "32";
+const YELLOW: &str = "33";
+const GREY: &str = "90";
+
+/// How text is emphasised, with colours or without.
 #[derive(Clone, Copy)]
-struct Look {
+struct Style {
     colours: bool,
 }
 
-impl Look {
-    fn colour(self, colour: Color) -> Style {
-        if self.colours { Style::new().fg(colour) } else { Style::new() }
+impl Style {
+    fn paint(self, code: &str, text: &str) -> String {
+        let wanted = self.colours || code == BOLD;
+        if wanted && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.into() }
     }
 
-    fn head(self, board: &Board) -> Vec<Line<'static>> {
+    fn head(self, board: &Board, columns: usize) -> Vec<String> {
         let held = board.rows.iter().filter(|row| row.lock.is_held()).count();
         let waiting: u32 = board.rows.iter().filter_map(|row| view::waiters(&row.lock)).sum();
-        let bold = Style::new().add_modifier(Modifier::BOLD);
-        let title = Line::from(vec![
-            Span::styled("distlock watch", bold),
-            Span::raw(format!(
-                "  {}  {held} held, {waiting} waiting, {} holds seen",
-                print::name(board.place()),
-                board.holds
-            )),
-        ]);
+        let title = "distlock watch";
+        let seen = format!(
+            "  {}  {held} held, {waiting} waiting, {} holds seen",
+            print::name(board.place()),
+            board.holds
+        );
+        let seen = cut(&seen, columns.saturating_sub(width(title)));
         let waits = board.waits();
         let waits = match [0.5, 0.9, 0.99].map(|share| waits.share(share).map(duration::show)) {
             [Some(half), Some(most), Some(nearly)] => {
                 let count = waits.len();
                 format!("waited (sampled, {count} holds): p50 {half}  p90 {most}  p99 {nearly}")
             }
-            _ => "waited (sampled): no holder has said yet".to_owned(),
+            _ => "waited (sampled): no holder has reported a wait".to_owned(),
         };
         let state = match (&board.trouble, board.seen_at) {
             (Some(trouble), seen) => {
@@ -166,81 +132,218 @@ impl Look {
                     format!("shown as it was {} ago", since(at))
                 });
                 let text = format!("STORE AWAY, {since}: {}", print::name(trouble));
-                Line::styled(text, self.colour(Color::Red).add_modifier(Modifier::BOLD))
+                self.paint(RED, &cut(&text, columns))
             }
-            (None, None) => Line::raw("looking…"),
-            (None, Some(_)) if board.rows.is_empty() => Line::raw("no lock is held"),
-            (None, Some(_)) => Line::raw(""),
+            (None, None) => cut("reading the store…", columns),
+            (None, Some(_)) if board.rows.is_empty() => cut("no lock is held", columns),
+            (None, Some(_)) => String::new(),
         };
-        vec![title, Line::raw(waits), state]
+        vec![self.paint(BOLD, &cut(title, columns)) + &seen, cut(&waits, columns), state]
     }
 
-    fn foot(self, above: usize, below: usize) -> Line<'static> {
+    fn foot(self, above: usize, below: usize, columns: usize) -> String {
         let more = match (above, below) {
             (0, 0) => String::new(),
             (above, below) => format!("   {above} lines above, {below} below"),
         };
-        Line::styled(format!("q quits, arrows scroll{more}"), self.colour(Color::DarkGray))
+        self.paint(GREY, &cut(&format!("q quits, arrows scroll{more}"), columns))
     }
 
-    fn table(self, lines: Vec<[Cell<'static>; COLUMNS]>, width: u16, kind: u16) -> Table<'static> {
-        let head = ["NAME", "KIND", "HOLDER", "HELD FOR", "WAITING", "TIME TO LIVE"];
-        let widths = [
-            Constraint::Fill(2),
-            Constraint::Length(kind),
-            Constraint::Fill(3),
-            Constraint::Length(11),
-            Constraint::Length(7),
-            Constraint::Length(BAR as u16 + 12),
-        ];
-        // Where there is little room, names come first.
-        let least = [0, 80, 50, 100, 60, 30];
-        let shown = |column: &usize| width >= least[*column];
-        let columns: Vec<usize> = (0..COLUMNS).filter(shown).collect();
-        let style = Style::new().add_modifier(Modifier::BOLD);
-        let head = Cells::new(columns.iter().map(|column| head[*column])).style(style);
-        let line = |line: [Cell<'static>; COLUMNS]| {
-            let cells = line.into_iter().enumerate();
-            Cells::new(cells.filter(|(column, _)| columns.contains(column)).map(|(_, cell)| cell))
+    /// How much of its lease a lock has left, and for how long that is.
+    fn time_to_live(self, row: &Row, with_bar: bool) -> Cell {
+        let Some(ttl) = row.lock.ttl else { return Cell::default() };
+        let share = ttl.as_secs_f64() / row.longest.max(Duration::from_millis(1)).as_secs_f64();
+        let colour = if share < LOW { RED } else { GREEN };
+        let text = duration::show(ttl);
+        if !with_bar {
+            return Cell { colour: (share < LOW).then_some(RED), text, bar: String::new() };
+        }
+        let full = ((share * BAR as f64).round() as usize).min(BAR);
+        let bar =
+            self.paint(colour, &"█".repeat(full)) + &self.paint(GREY, &"░".repeat(BAR - full));
+        Cell { colour: None, text, bar: bar + " " }
+    }
+}
+
+/// What one column shows of one row.
+#[derive(Default)]
+struct Cell {
+    colour: Option<&'static str>,
+    text: String,
+    /// Painted already, [`BAR`] cells and a space wide; empty if there is none.
+    bar: String,
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Cell {
+        Cell { text, ..Cell::default() }
+    }
+}
+
+/// The columns of the table, from left to right.
+#[derive(Clone, Copy, PartialEq)]
+enum Column {
+    Name,
+    Kind,
+    Holder,
+    HeldFor,
+    Waiting,
+    TimeToLive,
+}
+
+impl Column {
+    const ALL: [Column; 6] = [
+        Column::Name,
+        Column::Kind,
+        Column::Holder,
+        Column::HeldFor,
+        Column::Waiting,
+        Column::TimeToLive,
+    ];
+
+    fn heading(self) -> &'static str {
+        match self {
+            Column::Name => "NAME",
+            Column::Kind => "KIND",
+            Column::Holder => "HOLDER",
+            Column::HeldFor => "HELD FOR",
+            Column::Waiting => "WAITING",
+            Column::TimeToLive => "TIME LEFT",
+        }
+    }
+
+    /// The narrowest terminal that has room for it. Names come first, then holders.
+    fn needs(self) -> usize {
+        match self {
+            Column::Name => 0,
+            Column::Holder => 40,
+            Column::TimeToLive => 56,
+            Column::Waiting => 72,
+            Column::Kind => 90,
+            Column::HeldFor => 100,
+        }
+    }
+}
+
+/// Where the bar of the time that is left has room.
+const NEEDS_BAR: usize = 110;
+
+/// Which columns there are, and how wide each is. A cell that is wider takes several lines: nothing is cut.
+struct Table {
+    columns: Vec<(Column, usize)>,
+    with_bar: bool,
+}
+
+impl Table {
+    fn new(board: &Board, columns: usize) -> Table {
+        let with_bar = columns >= NEEDS_BAR;
+        let shown = Column::ALL.into_iter().filter(|column| columns >= column.needs());
+        let widest = |of: &dyn Fn(&Row) -> usize, heading: &str| {
+            board.rows.iter().map(of).max().unwrap_or(0).max(heading.len())
         };
-        let lines: Vec<Cells<'_>> = lines.into_iter().map(line).collect();
-        let widths: Vec<Constraint> = columns.iter().map(|column| widths[*column]).collect();
-        Table::new(lines, widths).header(head).column_spacing(1)
+        let fixed = |column: Column| match column {
+            Column::Name => {
+                let name = |row: &Row| width(&print::name(&row.lock.name));
+                widest(&name, column.heading()).min(columns / 3)
+            }
+            Column::Kind => widest(&|row| row.kind.word().len(), column.heading()),
+            // Gets the rest.
+            Column::Holder => 0,
+            Column::HeldFor => TIME,
+            Column::Waiting => column.heading().len(),
+            Column::TimeToLive => {
+                if with_bar {
+                    BAR + 1 + TIME
+                } else {
+                    TIME
+                }
+            }
+        };
+        let mut shown: Vec<(Column, usize)> = shown.map(|column| (column, fixed(column))).collect();
+        let used: usize = shown.iter().map(|(_, width)| width + 1).sum();
+        let rest = (columns + 1).saturating_sub(used);
+        match shown.iter_mut().find(|(column, _)| *column == Column::Holder) {
+            Some((_, width)) => *width = rest,
+            // Names alone.
+            None => shown.iter_mut().for_each(|(_, width)| *width = columns),
+        }
+        Table { columns: shown, with_bar }
     }
 
-    /// A lock: a line for what it is and whoever holds it, and one for each further holder.
-    fn lines(self, row: &Row) -> Vec<[Cell<'static>; COLUMNS]> {
+    fn heading(&self) -> String {
+        let cell = |(column, width): &(Column, usize)| {
+            format!("{:width$}", cut(column.heading(), *width), width = *width)
+        };
+        let cells: Vec<String> = self.columns.iter().map(cell).collect();
+        cells.join(" ").trim_end().to_owned()
+    }
+
+    /// A lock: a row for what it is and its first holder, and one for each further holder.
+    fn lines(&self, row: &Row, style: Style) -> Vec<String> {
         let lock = &row.lock;
         let now = SystemTime::now();
-        let mut holders: Vec<[Cell<'static>; 2]> = Vec::new();
-        // Of these one wants to know more than who is inside.
+        let mut holders: Vec<(Cell, String)> = Vec::new();
+        // Of locks with permits one wants to know more than who holds one.
         if !lock.is_held() || row.kind.has_permits() {
-            let (free, state) = view::state(row.kind, lock);
-            let colour = if free { Color::Green } else { Color::Yellow };
-            holders.push([Cell::from(Span::styled(state, self.colour(colour))), Cell::default()]);
+            let (free, text) = view::state(row.kind, lock);
+            let colour = Some(if free { GREEN } else { YELLOW });
+            holders.push((Cell { colour, text, bar: String::new() }, String::new()));
         }
         for holder in &lock.holders {
             let held = view::held_for(holder, now).map(duration::show).unwrap_or_default();
-            holders.push([Cell::from(view::who(holder) + view::manner(holder)), held.into()]);
+            holders.push(((view::brief(holder) + view::manner(holder)).into(), held));
         }
-        let waiters = view::waiters(lock).map(|count| count.to_string()).unwrap_or_default();
-        let mut first = Some((print::name(&lock.name), row.kind.word(), waiters, self.bar(row)));
-        let line = |[holder, held]: [Cell<'static>; 2]| {
-            let (name, kind, waiters, bar) = first.take().unwrap_or_default();
-            [name.into(), kind.into(), holder, held, waiters.into(), Cell::from(bar)]
-        };
-        holders.into_iter().map(line).collect()
+        let mut lines = Vec::new();
+        for (index, (holder, held)) in holders.into_iter().enumerate() {
+            let first = |text: String| if index == 0 { text } else { String::new() };
+            let mut holder = Some(holder);
+            let cells = self.columns.iter().map(|(column, _)| match column {
+                Column::Name => first(print::name(&lock.name)).into(),
+                Column::Kind => first(row.kind.word().to_owned()).into(),
+                Column::Holder => holder.take().unwrap_or_default(),
+                Column::HeldFor => held.clone().into(),
+                Column::Waiting => {
+                    first(view::waiters(lock).map(|count| count.to_string()).unwrap_or_default())
+                        .into()
+                }
+                Column::TimeToLive if index == 0 => style.time_to_live(row, self.with_bar),
+                Column::TimeToLive => Cell::default(),
+            });
+            lines.extend(self.row(cells.collect(), style));
+        }
+        lines
     }
 
-    /// How much of its lease a lock has left.
-    fn bar(self, row: &Row) -> Line<'static> {
-        let Some(ttl) = row.lock.ttl else { return Line::default() };
-        let share = ttl.as_secs_f64() / row.longest.max(Duration::from_millis(1)).as_secs_f64();
-        let full = ((share * BAR as f64).round() as usize).min(BAR);
-        let colour = if share < LOW { Color::Red } else { Color::Green };
-        let bar = Span::styled("█".repeat(full), self.colour(colour));
-        let rest = Span::styled("░".repeat(BAR - full), self.colour(Color::DarkGray));
-        Line::from(vec![bar, rest, Span::raw(format!(" {}", duration::show(ttl)))])
+    /// The lines of one row: as many as its longest cell needs.
+    fn row(&self, cells: Vec<Cell>, style: Style) -> Vec<String> {
+        let wrapped: Vec<(Cell, Vec<String>, usize)> = cells
+            .into_iter()
+            .zip(&self.columns)
+            .map(|(cell, (_, width))| {
+                let width = if cell.bar.is_empty() { *width } else { width - BAR - 1 };
+                let parts = wrap(&cell.text, width.max(1));
+                (cell, parts, width)
+            })
+            .collect();
+        let height = wrapped.iter().map(|(_, parts, _)| parts.len()).max().unwrap_or(0);
+        let line = |index: usize| {
+            let mut line = String::new();
+            let mut gap = 0;
+            for (cell, parts, wide) in &wrapped {
+                let text = parts.get(index).map(String::as_str).unwrap_or_default();
+                let bar = if index == 0 { cell.bar.as_str() } else { "" };
+                if !text.is_empty() || !bar.is_empty() {
+                    line.push_str(&" ".repeat(gap));
+                    line.push_str(bar);
+                    line.push_str(&cell.colour.map_or(text.into(), |c| style.paint(c, text)));
+                    gap = 0;
+                }
+                let bar = if cell.bar.is_empty() || !bar.is_empty() { 0 } else { BAR + 1 };
+                gap += bar + wide.saturating_sub(width(text)) + 1;
+            }
+            line
+        };
+        (0..height).map(line).collect()
     }
 }
 
