@@ -39,6 +39,10 @@ pub(crate) fn safety_margin(lease: Duration) -> Duration {
 /// How long one command may take, reconnects and re-sends included, beyond the caller's wait: Redisson's `timeout`.
 pub(crate) const COMMAND_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// How long the drop of the last `Locks` waits for releases that are under way: several round trips to a far server, and a new
+/// connection for them; short enough that a program whose server is away ends without a noticeable pause.
+pub(crate) const FLUSH: Duration = Duration::from_millis(300);
+
 /// How long one reply may take before the connection counts as dead. A third of [`COMMAND_TIMEOUT`], so a lost reply
 /// is asked for again within it; every step is idempotent, so asking twice does no harm.
 pub(crate) const REPLY_TIMEOUT: Duration = Duration::from_secs(1);

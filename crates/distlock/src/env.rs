@@ -1,4 +1,4 @@
-//! What the library takes from its surroundings: time, tasks and chance.
+//! The clock, the tasks and the random numbers that the library uses.
 //!
 //! Everything in `engine` and in the stores reads the clock, sleeps, spawns and draws random numbers through
 //! [`Env`], so a simulation can run the very same code on virtual time. Programs never need this module:
@@ -80,7 +80,7 @@ impl fmt::Debug for Moment {
     }
 }
 
-/// Time, tasks and chance, as the library sees them.
+/// The source of time, tasks and random numbers for the library.
 ///
 /// ```
 /// use distlock::{Locks, env::Virtual};
@@ -90,7 +90,8 @@ impl fmt::Debug for Moment {
 /// # locks.mutex("k").lock().await?.unlock().await }
 /// ```
 pub trait Env: fmt::Debug + Send + Sync + 'static {
-    /// The present, on a clock that never steps back and runs through suspend.
+    /// Returns the present, on a clock that never steps back. For [`System`] it runs through suspend on Linux and Android; on other
+    /// systems it is `Instant`, which may stop while the machine is suspended.
     fn now(&self) -> Moment;
 
     /// The time of day, which may step: for what happens at a time that people name, never for leases.
@@ -113,6 +114,12 @@ pub trait Env: fmt::Debug + Send + Sync + 'static {
     /// Runs `work` where no shutdown of a caller's runtime can end it.
     fn spawn_apart(&self, work: BoxFuture<'static, ()>);
 
+    /// Whether [`Env::spawn_apart`] runs work on another thread than the calling one, whatever that one does: then a caller
+    /// may block its thread until the work is done.
+    fn runs_apart(&self) -> bool {
+        false
+    }
+
     /// Runs the watchdog: where neither the caller's tasks nor the library's other tasks can delay it.
     fn spawn_watchdog(&self, work: BoxFuture<'static, ()>);
 
@@ -120,7 +127,10 @@ pub trait Env: fmt::Debug + Send + Sync + 'static {
     fn random(&self) -> u64;
 }
 
-/// The real surroundings: `CLOCK_BOOTTIME`, tokio, two threads of the library's own.
+/// The default [`Env`]: the system's clock, tokio, and two threads of the library's own.
+///
+/// The clock is `CLOCK_BOOTTIME` on Linux and Android, which runs through suspend. On other systems it is `Instant`, which may stop
+/// while the machine is suspended: a lease that ended meanwhile is then noticed late.
 ///
 /// ```
 /// use distlock::env::{Env, System};
@@ -166,6 +176,10 @@ impl Env for System {
 
     fn spawn_apart(&self, work: BoxFuture<'static, ()>) {
         spawn_on(apart(), work);
+    }
+
+    fn runs_apart(&self) -> bool {
+        apart().is_some()
     }
 
     fn spawn_watchdog(&self, work: BoxFuture<'static, ()>) {
@@ -217,8 +231,12 @@ fn spawn_on(own: &Option<Handle>, work: BoxFuture<'static, ()>) {
     }
 }
 
-/// Virtual surroundings: tokio's clock, which a test can pause, one runtime for everything, and chance from a seed. On a runtime of
+/// An [`Env`] for tests: tokio's clock, which a test can pause, one runtime for all tasks, and random numbers from a seed. On a runtime of
 /// one thread with a paused clock, the same test with the same seed gets the same pauses.
+///
+/// Only tokio's feature `test-util` can pause the clock (`start_paused`, `tokio::time::pause`), and this crate does not turn it on.
+/// Add it to the dev-dependencies: `tokio = { version = "1", features = ["full", "test-util"] }`. Without a paused clock this type
+/// runs in real time.
 ///
 /// ```
 /// use std::time::Duration;

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::builder::Builder;
 use crate::config;
 use crate::doctor::Checkup;
-use crate::engine::{Engine, Tuning};
+use crate::engine::{self, Engine, Tuning};
 use crate::env::{Env, System};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kinds::{
@@ -43,11 +43,17 @@ impl AsRef<Locks> for Locks {
 /// # Ok::<(), distlock::Error>(())
 /// # }).unwrap();
 /// ```
+///
+/// # Drop
+/// Guards and handles keep working after the `Locks` they came from is dropped. The drop of the last clone waits, for at most 0.3 s,
+/// for releases that dropped guards have begun; not within a task of a runtime, where it must not block. See [`Guard`](crate::Guard).
 #[derive(Clone)]
 pub struct Locks {
     engine: Arc<Engine>,
     prefix: Arc<str>,
     place: Arc<str>,
+    /// `None` for a majority, whose nodes do it.
+    _flush: Option<Arc<FlushOnDrop>>,
 }
 
 impl Locks {
@@ -75,11 +81,12 @@ impl Locks {
         let env: Arc<dyn Env> = Arc::new(System);
         let store = MemoryStore::new(env.clone());
         let engine = Engine::new(store, env, observe::usual(), Tuning::default());
-        Locks { engine, prefix: Arc::from(""), place: Arc::from("memory:") }
+        Locks::over(engine, Arc::from(""), Arc::from("memory:"))
     }
 
     pub(crate) fn over(engine: Arc<Engine>, prefix: Arc<str>, place: Arc<str>) -> Locks {
-        Locks { engine, prefix, place }
+        let flush = Arc::new(FlushOnDrop(engine.clone()));
+        Locks { engine, prefix, place, _flush: Some(flush) }
     }
 
     /// Everything that can be set before connecting.
@@ -191,12 +198,7 @@ impl Locks {
     /// out learn that they lost their lock. Every [`RedLock`](crate::RedLock) that this is a node of is closed with it.
     pub async fn close(&self) {
         self.engine.close().await;
-        let client = self.engine.client();
-        let with_this: Vec<Majority> = {
-            let known = majorities();
-            known.iter().filter(|(key, _)| key.contains(&client)).map(|(_, m)| m.clone()).collect()
-        };
-        for (engine, quorum) in with_this {
+        for (engine, quorum) in majorities_with(&self.engine) {
             if let Some(engine) = engine.upgrade() {
                 engine.close().await;
             }
@@ -227,7 +229,7 @@ impl Locks {
             engine
         });
         let place = Arc::from(format!("a majority of {} servers", nodes.len()));
-        Ok(Locks { engine, prefix: first.prefix.clone(), place })
+        Ok(Locks { engine, prefix: first.prefix.clone(), place, _flush: None })
     }
 
     pub(crate) fn engine(&self) -> Arc<Engine> {
@@ -270,6 +272,25 @@ type Majority = (Weak<Engine>, Weak<Quorum>);
 fn majorities() -> MutexGuard<'static, HashMap<Vec<Uuid>, Majority>> {
     static KNOWN: OnceLock<Mutex<HashMap<Vec<Uuid>, Majority>>> = OnceLock::new();
     KNOWN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The majorities in use that have the store of `node` among their servers.
+fn majorities_with(node: &Engine) -> Vec<Majority> {
+    let (known, client) = (majorities(), node.client());
+    known.iter().filter(|(key, _)| key.contains(&client)).map(|(_, found)| found.clone()).collect()
+}
+
+/// Shared by all clones of a `Locks`. The drop of the last clone waits for releases that are under way, its majorities' included.
+struct FlushOnDrop(Arc<Engine>);
+
+impl Drop for FlushOnDrop {
+    fn drop(&mut self) {
+        let majorities = majorities_with(&self.0).into_iter();
+        let mut engines: Vec<Arc<Engine>> =
+            majorities.filter_map(|(engine, _)| engine.upgrade()).collect();
+        engines.push(self.0.clone());
+        engine::flush(&engines);
+    }
 }
 
 /// The server of a place: its databases fail together, and this machine has several names.

@@ -15,6 +15,7 @@
 //! hold.rs      what an acquisition is: Tenure; Hold, whose drop lets go
 //! vitals.rs    until when it is believed in
 //! release.rs   the one road out: pass on, or free
+//! flush.rs     a short wait for releases when the last `Locks` is dropped
 //! forget.rs    what the store may have and nobody wants: taken back
 //! tell.rs      telling the store what became of a hold, until it agrees
 //! stays.rs     which id the store knows an owner by
@@ -29,6 +30,7 @@ mod attempt_all;
 mod detach;
 mod drive;
 mod drivers;
+mod flush;
 mod forget;
 mod hold;
 mod lane;
@@ -53,6 +55,7 @@ mod tests;
 
 pub(crate) use acquire::{Acquiring, Ask};
 pub(crate) use detach::Detached;
+pub(crate) use flush::flush;
 pub(crate) use hold::{Hold, Tenure};
 pub(crate) use multi::{All, Part, acquire_all, unlock_all};
 pub(crate) use release::lost;

@@ -7,6 +7,7 @@ mod bounds;
 mod cancel;
 mod doctor;
 mod durability;
+mod exit;
 #[cfg(target_os = "linux")]
 mod file;
 mod holder;
