@@ -10,6 +10,7 @@
 //! * [`history`]: what was done inside a lock, checked.
 //! * [`leak`]: nothing may be left behind.
 //! * [`cancel`]: futures that are dropped at a moment of the test's choice.
+//! * [`docs`]: the Markdown files of the project, whose links and code blocks are tested.
 //! * [`service`]: a small service over a real database, to put locks around.
 //! * [`shared`]: servers, clusters and JVMs that tests share, also between processes.
 //! * [`stall`]: time in which the machine stood still.
@@ -19,6 +20,7 @@
 //! the test's output.
 
 pub mod cancel;
+pub mod docs;
 pub mod history;
 pub mod leak;
 #[cfg(target_os = "linux")]

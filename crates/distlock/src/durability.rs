@@ -1,17 +1,20 @@
-//! When an acquisition counts.
+//! Whether an acquire waits for replicas.
 
-/// When an acquisition counts: as soon as the server has it, or only when some of its replicas have it too.
+/// Whether an acquire succeeds as soon as the server has applied it, or only when some of its replicas have it too.
 ///
-/// A replica that takes over knows what it had received. With [`Primary`](Durability::Primary) that may be a moment less than
-/// the server had promised, and a second owner gets in; the first one is told no later than its deadline. With
-/// [`Acks`](Durability::Acks) nobody is told that it holds a lock before so many replicas have said that they have it.
+/// A replica that takes over knows what it had received. With [`Primary`](Durability::Primary) it may lack the newest locks,
+/// and a second owner can acquire one of them; the first owner notices when its client has found the new primary, and no later
+/// than its deadline. With [`Acks`](Durability::Acks) an acquire that goes to the server returns only after so many replicas have
+/// acknowledged it. A hand-over between waiters of one process needs no acknowledgement: it happens only if the watchdog renews
+/// the lock, the previous owner's hold was acknowledged, and if a failover loses the hand-over, the new owner is told that it
+/// lost the lock before that hold ends.
 ///
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
 /// # rt.block_on(async {
 /// use distlock::{Durability, ErrorKind, Locks};
 ///
-/// // On a server with a replica: `redis://…`, `redis+cluster://…`. Memory has none, and says so.
+/// // On a server with a replica: `redis://…`, `redis+cluster://…`. `memory:` has none.
 /// let builder = Locks::builder().url("memory:").durability(Durability::Acks(1));
 /// assert_eq!(builder.connect().await.unwrap_err().kind(), ErrorKind::Unsupported);
 /// # });
@@ -20,14 +23,14 @@
 /// # What `Acks` costs
 /// A round trip from the server to its replicas on each acquisition, and a connection of its own for each server and runtime.
 /// Acquisitions that come at the same time share it; one that comes while others wait for replicas is sent when they have their
-/// answer. Releases, renewals, extensions and questions do not wait for replicas. Waiters of one process pass a lock on in memory
+/// answer. Releases, renewals, extensions and queries do not wait for replicas. Waiters of one process pass a lock on in memory
 /// only if the watchdog keeps it.
 ///
 /// # Too few
-/// If too few replicas say in time that they have it (half of the reply time-out: half a second unless the watchdog's timeout
+/// If too few replicas acknowledge in time (half of the reply time-out: half a second unless the watchdog's timeout
 /// is short), the acquisition is rolled back, and the call ends with [`NotDurable`](crate::ErrorKind::NotDurable) at once,
-/// however long it might wait: what to do without replicas is for the caller to decide. Callers of one process that
-/// wait for the same lock then share that answer.
+/// however long it could wait: the caller decides what to do without replicas. Callers of one process that
+/// wait for the same lock then share that result.
 ///
 /// # What it cannot promise
 /// *Acknowledged* is not *agreed on*. With `Acks(1)` and three replicas the one that takes over may be another than the one
@@ -37,10 +40,10 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Durability {
-    /// When the server that serves the lock has it. Costs nothing.
+    /// An acquire succeeds when the server has applied it. This costs nothing.
     #[default]
     Primary,
-    /// When so many of its replicas have acknowledged it as well, which is what `WAIT` asks for. At least one: `Acks(0)` is
-    /// refused with `Config`, because it would promise nothing that its name says.
+    /// An acquire succeeds when so many replicas have acknowledged it as well, by the command `WAIT`. At least one: `Acks(0)` is
+    /// refused with `Config`, because it would promise nothing.
     Acks(u32),
 }

@@ -1,4 +1,4 @@
-//! What an acquisition gives: the right to be inside, and news when it ends.
+//! Guards: a guard holds a lock and reports its loss.
 
 use std::fmt;
 use std::future::Future;
@@ -15,10 +15,19 @@ use crate::request::{Acquire, Got, May, check_lease};
 use crate::store::{Kind, PermitId, What};
 use crate::together;
 
-/// The lock is held while this lives, unless it is [lost](Guard::lost). Dropping it releases the lock.
+/// A guard holds a lock until it is dropped or the lock is [lost](Guard::lost). Dropping it releases the lock.
 ///
-/// A drop cannot wait: the release is sent in the background. A program that ends right after should
-/// [`unlock`](Guard::unlock) or [`Locks::close`](crate::Locks::close) first, or the lock stays until its lease ends.
+/// The release of a dropped guard is sent in the background; the drop does not wait for it.
+///
+/// # At the end of a program
+/// [`unlock().await`](Guard::unlock), or [`Locks::close().await`](crate::Locks::close), before `main` returns is the only way to
+/// know that the store has the release. Without it, the drop of the last [`Locks`](crate::Locks) waits up to 0.3 s for releases
+/// that are under way. So `drop(guard)` at the end of `main` normally frees the lock before the process exits. The
+/// release is skipped, and the lock stays until its lease ends (30 s without a lease of its own), if
+/// - the store does not answer within that time,
+/// - the last `Locks` is never dropped (it is in a `static`, or the process ends by `std::process::exit`, a signal or an abort),
+/// - the last `Locks` is dropped within a task of a runtime (`tokio::spawn`, `spawn_blocking`), which must not be blocked,
+/// - the guard is dropped after the last `Locks`.
 ///
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -47,10 +56,10 @@ impl From<Got> for Guard {
 }
 
 impl Guard {
-    /// Releases the lock and says how that went.
+    /// Releases the lock and returns whether it was held until then.
     ///
     /// # Cancel safety
-    /// Dropping the future loses the answer, not the release.
+    /// If the future is dropped, the release is completed in the background.
     ///
     /// # Errors
     /// `Lost` if the lock was not held any more; `Unavailable` or `Indeterminate` if the store did not answer in time, in
@@ -65,10 +74,16 @@ impl Guard {
         engine::block_on(&*env, Box::pin(engine::unlock(self.hold)))
     }
 
-    /// Ends when the lock is lost: its lease ran out, or somebody took it away. Never ends if it is released.
+    /// Returns a future that completes when the lock is lost, and never completes if it is released.
     ///
-    /// Decided locally, from the time at which the last accepted renewal was sent, so it ends before the store lets anybody
-    /// else in. Independent of the guard: it can be moved into another task.
+    /// When the *lease ends*, the future completes before the store lets another owner in: the deadline is computed locally,
+    /// from the time at which the last accepted renewal was sent. When the lock is *taken away* (a forced unlock by another
+    /// process, an eviction, a jump of the server's clock), it completes at the next renewal, a third of the watchdog's timeout
+    /// later at most; with a fixed lease, which is not renewed, at the deadline. After a failover that lost the lock it completes
+    /// when the client has found the new primary. Until then another owner may hold the lock. A forced unlock in the same
+    /// process is noticed at once.
+    ///
+    /// The future is independent of the guard: it can be moved into another task.
     ///
     /// ```
     /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -88,17 +103,17 @@ impl Guard {
         async move { vitals.lost(&*env).await }
     }
 
-    /// Whether the lock is lost.
+    /// Returns whether the lock is lost, as far as [`lost`](Guard::lost) knows.
     pub fn is_lost(&self) -> bool {
         self.state() == State::Lost
     }
 
-    /// Held, suspect or lost.
+    /// Returns the state of the lock: held, suspect or lost.
     pub fn state(&self) -> State {
         self.hold.state()
     }
 
-    /// How long the lock is surely held if nobody renews it; zero once it is lost.
+    /// Returns the time until the deadline if the lock is not renewed; zero once it is lost.
     pub fn remaining(&self) -> Duration {
         let tenure = &self.hold.tenure;
         tenure.vitals.remaining(tenure.engine.env.now())
@@ -107,7 +122,7 @@ impl Guard {
     /// Makes the lock last at least `lease` from now; never shortens it.
     ///
     /// # Errors
-    /// `Lost` if it is not held any more, `InvalidDuration`, or the store's trouble.
+    /// `Lost` if it is not held any more, `InvalidDuration`, or an error of the store.
     pub async fn extend(&self, lease: Duration) -> Result<()> {
         let tenure = self.hold.tenure.clone();
         let about = tenure.clone();
@@ -125,14 +140,14 @@ impl Guard {
         extended.map_err(|e| e.about(about.kind, about.name()))
     }
 
-    /// Runs `work` while the lock is held and drops it when the lock is lost. Log lines of `work` are in the `tracing` span `held`,
+    /// Runs `work` and drops it when the lock is noticed to be lost. Log lines of `work` are in the `tracing` span `held`,
     /// with the lock's kind and name.
     ///
     /// # Cancel safety
     /// Dropping this drops `work`; the guard stays as it is.
     ///
     /// # Errors
-    /// `Lost`; what `work` had done by then, it has done.
+    /// `Lost`; what `work` has done so far is not undone.
     pub async fn while_held<F: Future>(&self, work: F) -> Result<F::Output> {
         let tenure = &self.hold.tenure;
         let work = work.instrument(self.held_span());
@@ -145,13 +160,13 @@ impl Guard {
         span_of(self.hold.tenure.kind, self.name())
     }
 
-    /// Who holds the lock through this guard; pass it on to re-enter.
+    /// Returns the owner that holds the lock; pass it on to re-enter.
     pub fn owner(&self) -> &Owner {
         &self.hold.tenure.owner
     }
 
-    /// Who holds the lock as the store and other processes see it: an id for this stay, from entering to the last guard gone. The same
-    /// as [`owner`](Guard::owner) unless the program named that; then the next stay of the same owner has another one.
+    /// Returns the owner as the store and other processes see it: an id for this stay, from the acquire until the last guard is
+    /// gone. It equals [`owner`](Guard::owner) unless the program named the owner; each stay of a named owner has its own id.
     ///
     /// ```
     /// # distlock::block_on(async {
@@ -169,14 +184,14 @@ impl Guard {
         &self.hold.tenure.stay
     }
 
-    /// The full name of the lock, prefix included.
+    /// Returns the full name of the lock, prefix included.
     pub fn name(&self) -> &str {
         self.hold.tenure.name()
     }
 
     /// Forgets the guard without releasing: the lock stays, unrenewed, until its lease ends or a process calls
     /// [`Mutex::unlock`](crate::Mutex::unlock) with the [stay](Guard::stay) that this returns. On `memory:` and `file:` it ends with the process at the
-    /// latest: there the dead hold nothing.
+    /// latest.
     pub fn leak(self) -> Owner {
         self.hold.leak()
     }
@@ -197,7 +212,7 @@ impl fmt::Debug for Guard {
     }
 }
 
-/// A guard with a name of its own: everything that [`Guard`] does, and what its kind adds.
+/// Defines a guard type that dereferences to [`Guard`] and adds the methods of its kind.
 macro_rules! guards {
     ($($(#[$doc:meta])* $name:ident;)*) => {
         $(
@@ -277,8 +292,8 @@ guards! {
     /// # Ok::<(), distlock::Error>(()) }).unwrap();
     /// ```
     FencedGuard;
-    /// Some permits of a [`Semaphore`](crate::Semaphore) or a [`LeasedSemaphore`](crate::LeasedSemaphore). Dropping it
-    /// gives them back.
+    /// Permits of a [`Semaphore`](crate::Semaphore) or a [`LeasedSemaphore`](crate::LeasedSemaphore). Dropping
+    /// them returns them to the semaphore.
     ///
     /// ```
     /// # distlock::block_on(async {
@@ -291,14 +306,14 @@ guards! {
 }
 
 impl FencedGuard {
-    /// The fencing token: higher than that of every acquisition before. Show it to whatever the lock protects.
+    /// Returns the fencing token, which is higher than that of every earlier acquisition. Send it to the resource with every write.
     pub fn token(&self) -> u64 {
         self.0.hold.tenure.token()
     }
 }
 
 impl Permits {
-    /// How many they are.
+    /// Returns the number of permits.
     pub fn count(&self) -> u32 {
         match self.0.hold.tenure.what {
             What::Permits { count, .. } | What::LeasedPermits { count, .. } => count,
@@ -306,8 +321,8 @@ impl Permits {
         }
     }
 
-    /// Their ids, if they are of a [`LeasedSemaphore`](crate::LeasedSemaphore); none if they have none. They say to any
-    /// process which permits are meant.
+    /// Returns the ids of permits of a [`LeasedSemaphore`](crate::LeasedSemaphore), by which any process can release them; empty
+    /// for a plain semaphore.
     pub fn ids(&self) -> Vec<PermitId> {
         let tenure = &self.0.hold.tenure;
         match tenure.what {
@@ -316,14 +331,14 @@ impl Permits {
         }
     }
 
-    /// Gives them back and says how that went: another word for [`unlock`](Permits::unlock).
+    /// Returns the permits to the semaphore: the same as [`unlock`](Permits::unlock).
     pub async fn release(self) -> Result<()> {
         self.unlock().await
     }
 }
 
 impl WriteGuard {
-    /// Reads on instead of writing, and lets other readers in: nobody else can write in between.
+    /// Turns the write hold into a read hold, which lets other readers in; no other owner can write in between.
     ///
     /// The read is kept by the watchdog if the write was; otherwise it has a lease of its own, as long as the write's. Where
     /// its owner writes more than once, the other holds stay as they are.
@@ -342,7 +357,7 @@ impl WriteGuard {
     /// ```
     ///
     /// # Cancel safety
-    /// Dropping the future half-way leaves nothing held.
+    /// If the future is dropped, nothing is held afterwards.
     ///
     /// # Errors
     /// `Lost` if the write was not held any more; `Unavailable` or `Indeterminate` if the store did not answer in time;

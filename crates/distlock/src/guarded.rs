@@ -9,8 +9,9 @@ use crate::guard::Guard;
 use crate::store::{Claim, Command, Reply};
 
 impl Guard {
-    /// Has the Redis server run `command` if the lock is still held, both in one step: a write that nobody who lost the lock
-    /// can do. Whatever happens to this process meanwhile, nobody else is inside while the command runs.
+    /// Runs `command` on the Redis server if the lock is still held; the server checks and runs it in one atomic step.
+    ///
+    /// A holder that lost the lock cannot write this way, even if its process was paused before: the server refuses the command.
     ///
     /// Name every key of the command as such: [`Command::key`]. In a cluster the keys must be in the lock's slot: give both names
     /// the same `{tag}`. The lock's own name cannot be one of them.
@@ -29,12 +30,12 @@ impl Guard {
     /// ```
     ///
     /// # Cancel safety
-    /// Dropping the future loses the answer; the command may have run or may still run.
+    /// If the future is dropped, the command may or may not have been applied, or may still be applied.
     ///
     /// # Errors
-    /// `Lost` if the lock is not held any more: the command did not run, and the guard knows of the loss from now on.
-    /// `Indeterminate` if the answer did not arrive: the command may have run, so it is not sent again. `Unavailable` if it
-    /// surely did not. `Conflict` if the command does not fit what stands under its key. `Config` for a command that the server
+    /// `Lost` if the lock is not held any more: the command was not applied, and the guard is lost from now on.
+    /// `Indeterminate` if the reply did not arrive: the command may have been applied, so it is not sent again. `Unavailable` if it
+    /// was not applied. `Conflict` if the command does not fit the type of its key. `Config` for a command that the server
     /// refuses, or that cannot run in a script: blocking ones, `MULTI`, `EVAL`, `SUBSCRIBE`. `Unsupported` for permits, and on
     /// stores without commands.
     pub async fn send(&self, command: &Command) -> Result<Reply> {

@@ -1,49 +1,58 @@
-//! Locks that tasks, processes and machines share, on Redisson's wire format.
+//! Locks that tasks, processes and machines share, in the wire format of Java's Redisson.
 //!
 //! ```
 //! # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
 //! # rt.block_on(async {
 //! use distlock::Locks;
 //!
-//! let locks = Locks::connect("memory:").await?; // or "file:/var/lock/app", or "redis://127.0.0.1:6379"
+//! let locks = Locks::memory(); // later Locks::connect("redis://127.0.0.1:6379").await?
 //!
-//! let guard = locks.mutex("orders:42").lock().await?; // waits; the watchdog keeps it
-//! guard.while_held(async { /* ship it */ }).await?; // stops if the lock is lost
-//! guard.unlock().await?; // says if it had been lost
+//! let guard = locks.mutex("orders:42").lock().await?; // waits; the watchdog renews it until the guard is dropped
+//! guard.while_held(async { /* ship the order */ }).await?; // drops the work when the loss of the lock is noticed
+//! guard.unlock().await?; // `Lost` if the lock was lost before
 //! # Ok::<(), distlock::Error>(())
 //! # }).unwrap();
 //! ```
 //!
-//! # The tour
-//! - [`Locks`] hands out locks by name. What serves them is decided by a URL: `memory:` (this process), `file:/dir` (this
-//!   machine), `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://`, `redis+replicated://`, `redis+cluster://` (many
-//!   machines, together with Java services that use Redisson).
-//! - [`Mutex`] is such a lock: one owner at a time. [`lock`](Mutex::lock) must have it, [`try_lock`](Mutex::try_lock) may.
-//!   Both make an [`Acquire`]: set `.wait`, `.lease`, `.owner`, then `.await` it or call `.blocking()`.
-//! - Its family: [`Fair`] (in order), [`Rw`] (readers and a writer), [`Fenced`] (numbered; [`FenceGate`] checks the numbers),
-//!   [`Spin`] and [`Simple`] (without Pub/Sub), [`MultiLock`] (all or none), [`RedLock`] (a majority of servers),
-//!   [`Semaphore`] and [`LeasedSemaphore`] (permits), [`Latch`] (waits for a count).
-//! - [`Mutex::run`] has the lock around a piece of work; `#[locked]` around a function; [`Locks::schedule`] around a job that one
-//!   node of a fleet runs at each tick; `web` (features `tower`, `axum`) around requests.
-//! - [`Guard`] is the hold itself. Dropping it releases; it knows when it is [lost](Guard::lost).
-//! - [`Owner`] is who holds it. Fresh for each acquisition; pass one on to re-enter.
-//! - [`Durability`] says when an acquisition counts: when the server has it, or when its replicas have it too.
-//! - [`block_on`] is for programs without a runtime. (`CancellationToken`s: feature `tokio-util`.)
-//! - [`Error`] has an [`ErrorKind`] to branch on. [`Observer`] gets every [`Event`].
-//! - [`mod@guide`] helps to choose a kind, a wait and a lease, and says which figures to tune by.
-//! - [`mod@cookbook`] has recipes.
-//! - [`mod@doctor`] says whether a server is fit for locks, and what a user of it needs.
-//! - [`mod@env`] is for tests on virtual time, [`store`] for those who bring a store of their own.
+//! [`Locks`] gives access to the locks of a store, by name. [`lock`](Mutex::lock) waits for a lock; [`try_lock`](Mutex::try_lock) returns
+//! `None` if it is busy. Both return an [`Acquire`]: set `.wait`, `.lease` and `.owner`, then `.await` it or call `.blocking()`. The result is
+//! a [`Guard`]: dropping it releases the lock, and [`lost`](Guard::lost) completes when the lock is lost.
 //!
-//! # Without a lease, with a lease
-//! Without one, the lock lives for the [watchdog's timeout](Builder::watchdog) and is renewed each third of it for as long as
-//! the guard lives: use it when the work takes as long as it takes. With one, nobody renews it and the lock is held *at most*
-//! that long: use it when the work must not.
+//! # Which store
+//! | URL | the locks are shared by |
+//! |---|---|
+//! | `memory:` | the tasks and threads of one process |
+//! | `file:/dir` | the processes of one Linux machine, without a server |
+//! | `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://`, `redis+replicated://`, `redis+cluster://` | many machines, and Java services that use Redisson |
 //!
-#![doc = include_str!("../docs/guarantees.md")]
-#![doc = include_str!("../docs/topologies.md")]
-#![doc = include_str!("../docs/fencing.md")]
-#![doc = include_str!("../docs/redisson-compat.md")]
+//! Features: `redis`, `file` and `macros` are on by default; `cluster`, `sentinel` and `tls` add the URLs of those names, and `metrics`,
+//! `profiles`, `tokio-util`, `tower` and `axum` the items that need them.
+//!
+//! # Which kind
+//! | kind | who holds it |
+//! |---|---|
+//! | [`Mutex`], [`Fair`] | one owner at a time; `Fair` in the order of arrival |
+//! | [`Rw`] | many readers or one writer |
+//! | [`Fenced`] | one owner at a time, each acquisition with a higher number, which the resource ([`FenceGate`]) checks |
+//! | [`MultiLock`], [`RedLock`] | one owner of several locks, all or none; one owner by a majority of servers |
+//! | [`Semaphore`], [`LeasedSemaphore`] | at most *n* permits; the permits of a `LeasedSemaphore` end with their leases |
+//! | [`Latch`] | no owner: callers wait until a count is zero |
+//! | [`Spin`], [`Simple`] | one owner at a time, without Pub/Sub |
+//!
+//! # Around a piece of work
+//! [`Mutex::run`] holds the lock while a closure runs, `#[locked]` while a function runs, [`Locks::schedule`] while one process of many runs a job at
+//! its tick, and `web` (features `tower` and `axum`) while a request is handled. [`block_on`] is for programs without a runtime.
+//!
+//! # Guides
+//! - [`mod@guide`]: choosing a kind, a wait and a lease; lost locks; re-entry; which metrics to tune by.
+//! - [`mod@cookbook`]: recipes that compile.
+//! - [`mod@guarantees`]: what is promised, under which conditions, and what no lock with a lease can promise.
+//! - [`mod@fencing`]: how a database or a server refuses the late write of a paused holder.
+//! - [`mod@topologies`]: every URL, and what happens when a server fails. [`mod@operations`]: settings and permissions of a Redis server.
+//! - [`mod@redisson_compat`]: sharing locks with Java services. [`mod@migration`]: moving locks to another server under load.
+//! - [`mod@performance`]: how it is measured, and the figures.
+//!
+//! [`mod@doctor`] checks whether a server is fit for locks, [`mod@env`] is for tests on virtual time, [`store`] for stores of your own.
 
 mod backoff;
 mod blocking;
@@ -52,7 +61,6 @@ mod builder;
 mod cancel;
 mod chain;
 mod config;
-pub mod cookbook;
 pub mod doctor;
 mod durability;
 #[doc(hidden)]
@@ -64,7 +72,6 @@ mod error;
 mod file;
 mod guard;
 mod guarded;
-pub mod guide;
 mod holder;
 mod kinds;
 mod limits;
@@ -135,3 +142,27 @@ pub mod net {
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The files of `docs`, a module each, for rustdoc alone. Of two definitions of a link Markdown takes the first: these stand before those at
+/// the end of each file, which lead to files.
+#[cfg(doc)]
+macro_rules! guides {
+    ($($module:ident: $file:literal,)*) => {$(
+        #[doc = include_str!("links.md")]
+        #[doc = include_str!(concat!("../docs/", $file))]
+        pub mod $module {}
+    )*};
+}
+
+#[cfg(doc)]
+guides! {
+    guide: "guide.md",
+    cookbook: "cookbook.md",
+    guarantees: "guarantees.md",
+    topologies: "topologies.md",
+    operations: "operations.md",
+    fencing: "fencing.md",
+    redisson_compat: "redisson-compat.md",
+    migration: "migration.md",
+    performance: "performance.md",
+}

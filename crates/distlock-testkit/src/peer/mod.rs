@@ -88,6 +88,14 @@ impl Version {
     }
 }
 
+/// The class path of the newest Redisson, for a compiler; `None`, and a line on the test's output, where it is not installed.
+///
+/// # Panics
+/// When it is not, and the environment says that it must be.
+pub fn class_path() -> Option<PathBuf> {
+    Version::Newest.dir().map(|dir| dir.join("lib").join("*"))
+}
+
 /// Says on the test's output that it cannot have a peer.
 ///
 /// # Panics

@@ -1,7 +1,7 @@
 //! Whether the place where locks are kept is fit for them: [`Locks::doctor`](crate::Locks::doctor) looks, and its [`Report`] says
 //! what was seen, what it means for locks and what to change. `distlock doctor` prints the same.
 //!
-#![doc = include_str!("../../docs/operations.md")]
+//! [`mod@crate::operations`] lists what is checked, the settings of a server and the permissions that a user needs.
 
 mod checkup;
 

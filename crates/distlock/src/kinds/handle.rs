@@ -82,8 +82,8 @@ impl Handle {
 /// Locks that are taken by `lock` can also be had around a piece of work.
 macro_rules! run_methods {
     () => {
-        /// Acquires, runs `work`, and lets go: `lock().run(work)`. See [`Acquire::run`](crate::Acquire::run), which options can be
-        /// set before.
+        /// Acquires the lock, runs `work` and releases the lock: `lock().run(work)`. See [`Acquire::run`](crate::Acquire::run), whose options
+        /// can be set before.
         ///
         /// ```
         /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -104,7 +104,7 @@ macro_rules! run_methods {
         /// Dropping the future at any point drops `work` and releases; so does a panic in `work`.
         ///
         /// # Errors
-        /// What `work` says; `Lost` if the lock was lost before it was done; what [`lock`](Self::lock) says.
+        /// The error of `work`; `Lost` if the lock was lost before `work` was done; the errors of [`lock`](Self::lock).
         pub fn run<T, E, W>(
             &self,
             work: W,
@@ -148,14 +148,15 @@ macro_rules! exclusive_handle {
         impl $handle {
             $crate::kinds::handle::run_methods!();
 
-            /// Frees the lock whoever holds it; true if anybody did. For operators: the holder is only told.
+            /// Frees the lock although another owner may hold it, and returns whether it was held. For operators.
             ///
-            /// A holder in this process learns of it at once, one elsewhere when it renews.
+            /// A guard of this process is lost at once; one of another process notices at its next renewal, or, with a fixed lease,
+            /// at its deadline. Until then its holder works beside the next one.
             pub async fn force_unlock(&self) -> $crate::Result<bool> {
                 Ok(self.handle.force(self.what()).await?.is_held())
             }
 
-            /// Frees what `owner` holds although its guard is gone, for instance after
+            /// Frees the hold of `owner` whose guard is gone, for instance after
             /// [`Guard::leak`](crate::Guard::leak).
             ///
             /// # Errors
@@ -164,33 +165,33 @@ macro_rules! exclusive_handle {
                 self.handle.unlock(self.what(), owner).await
             }
 
-            /// Whether anybody holds it.
+            /// Returns whether the lock is held.
             pub async fn is_locked(&self) -> $crate::Result<bool> {
                 Ok(self.inspect().await?.is_held())
             }
 
-            /// Whether this owner holds it.
+            /// Returns whether this owner holds the lock.
             pub async fn is_held_by(&self, owner: &$crate::Owner) -> $crate::Result<bool> {
                 Ok(self.hold_count(owner).await? > 0)
             }
 
-            /// How many times this owner holds it.
+            /// Returns how many times this owner holds the lock.
             pub async fn hold_count(&self, owner: &$crate::Owner) -> $crate::Result<u32> {
                 let seen = self.inspect().await?;
                 Ok(seen.depth_of(&self.handle.engine.owner_of(&seen.name, *owner)))
             }
 
-            /// How long it stays locked unless it is renewed; `None` if it is free.
+            /// Returns how long the lock stays held unless it is renewed; `None` if it is free.
             pub async fn ttl(&self) -> $crate::Result<Option<std::time::Duration>> {
                 Ok(self.inspect().await?.ttl)
             }
 
-            /// Who holds it, if anybody does.
+            /// Returns the holder, or `None` if the lock is free.
             pub async fn holder(&self) -> $crate::Result<Option<$crate::store::Holder>> {
                 Ok(self.inspect().await?.holders.into_iter().next())
             }
 
-            /// Everything the store knows about it.
+            /// Returns all that the store knows about the lock.
             pub async fn inspect(&self) -> $crate::Result<$crate::store::Snapshot> {
                 self.handle.inspect(self.what()).await
             }

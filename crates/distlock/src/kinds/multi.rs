@@ -67,7 +67,7 @@ use crate::together;
 /// # }).unwrap();
 /// ```
 ///
-#[doc = include_str!("../../docs/migration.md")]
+/// How to move locks from one server to another under load: [`mod@crate::migration`].
 #[derive(Clone, Debug)]
 pub struct MultiLock {
     members: Vec<Member>,

@@ -1,4 +1,4 @@
-//! Jobs that run once per tick, on one node of a fleet.
+//! Jobs of a fleet: each tick runs at most once, on one node.
 
 mod node;
 mod ticks;
@@ -16,14 +16,16 @@ use crate::scope::Scope;
 use node::{Desk, Node, Turn};
 use ticks::Ticks;
 
-/// A job that every node of a fleet schedules and exactly one of them runs, at each tick. Made by [`Locks::schedule`].
+/// A job that every node of a fleet schedules; each tick runs at most once, on one of the nodes. Made by [`Locks::schedule`].
 ///
 /// Every node must have the same ticks: those of [`every`](Schedule::every) are counted from 1970, not from the start of the program.
 ///
 /// # Guarantees
-/// - **Each tick runs at most once**, on one node. A [`Mutex`](crate::Mutex) with the schedule's name is held during a run, and a
-///   [gate](Locks::fence_gate) of the same name remembers the last tick that was run; it stays in the store. If it is told to
-///   [`retry_if_died`](Schedule::retry_if_died), each tick runs *at least* once.
+/// - **Each tick runs at most once**, on one node, while the store keeps its data. A [`Mutex`](crate::Mutex) with the schedule's name is held during a run, and a
+///   [gate](Locks::fence_gate) of the same name remembers the last tick that was run; it stays in the store. With
+///   [`retry_if_died`](Schedule::retry_if_died) a tick whose run was cut short runs again, so it may run more than once.
+/// - **A tick may not run at all**: if its node dies, loses its lock or cannot reach the store, if a longer run coalesces it, or if
+///   no node was up.
 /// - **Clocks may differ** by less than a period: the node whose clock is ahead runs a tick, early by as much as it is ahead, and
 ///   the others find that it was run. If they differ by more, still none is run twice, but some are left out when a node joins
 ///   that is further ahead than all others. (One that is a year ahead runs a tick of next year, and nothing runs until
@@ -78,7 +80,7 @@ enum Times {
 }
 
 impl Locks {
-    /// A job of this name, of which every tick is run by one of the nodes that schedule it.
+    /// Returns the schedule with this name: each of its ticks runs at most once, on one of the nodes that schedule it.
     pub fn schedule(&self, name: impl AsRef<str>) -> Schedule {
         let (locks, name) = (self.clone(), name.as_ref().to_owned());
         let (times, offset) = (Times::None, Duration::ZERO);
@@ -128,13 +130,13 @@ impl Schedule {
         })
     }
 
-    /// Runs a tick again whose node died in the middle, or lost its lock: at least once instead of at most once. The job must
-    /// bear being run twice.
+    /// Runs a tick again whose node died during the run, or lost its lock, unless a later tick is due by then. The job must
+    /// tolerate being run twice for one tick.
     pub fn retry_if_died(self) -> Schedule {
         Schedule { retry: true, ..self }
     }
 
-    /// Stops when `stop` ends, such as `token.cancelled_owned()` of a `CancellationToken`. A job that runs is finished before.
+    /// Stops the schedule when the future `stop` completes, such as `token.cancelled_owned()` of a `CancellationToken`. A running job is finished first.
     pub fn until(self, stop: impl Future<Output = ()> + Send + 'static) -> Schedule {
         Schedule { until: Some(Box::pin(stop)), ..self }
     }
@@ -142,12 +144,12 @@ impl Schedule {
     /// Forgets which tick was run last; true if there was one. For a schedule that is no more, or after a clock was wrong.
     ///
     /// # Errors
-    /// The store's trouble.
+    /// An error of the store.
     pub async fn forget(&self) -> Result<bool> {
         self.locks.fence_gate(&self.name).forget().await
     }
 
-    /// Runs `job` at each tick that falls to this node, until there are no more ticks or it is told to [stop](Schedule::until).
+    /// Runs `job` at each tick that this node claims, until there are no more ticks or [`until`](Schedule::until) stops it.
     ///
     /// A store that cannot be reached is waited for; the ticks of that time are lost. A `job` that panics ends the schedule
     /// of this node; its tick is treated as that of a node that died.
@@ -246,7 +248,7 @@ impl fmt::Debug for Schedule {
     }
 }
 
-/// One tick of a [`Schedule`], as the node sees it that runs it.
+/// One tick of a [`Schedule`], passed to the job of the node that runs it.
 ///
 /// ```
 /// use distlock::{Scope, Tick};
@@ -265,12 +267,12 @@ pub struct Tick {
 }
 
 impl Tick {
-    /// When it was due: the same on every node, and if it is run again.
+    /// Returns when the tick was due: the same time on every node, also if the tick runs again.
     pub fn at(&self) -> SystemTime {
         self.at
     }
 
-    /// The lock that is held during the run.
+    /// Returns the scope of the lock that is held during the run.
     pub fn scope(&self) -> &Scope {
         &self.scope
     }
