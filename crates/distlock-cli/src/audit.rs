@@ -1,4 +1,4 @@
-//! Who took which lock away from whom, written down before it is done.
+//! The audit log: who took which lock away from whom, written before it is done.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::args::Kind;
 use crate::clock;
+use crate::plan::Store;
 use crate::print;
 use crate::view;
 
@@ -23,7 +24,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    pub(crate) fn new(place: &str, kind: Kind, before: &Snapshot, reason: Option<&str>) -> Entry {
+    pub(crate) fn new(store: &Store, kind: Kind, before: &Snapshot, reason: Option<&str>) -> Entry {
         let name = rustix::system::uname();
         let said = json!({
             "time": clock::utc(SystemTime::now()),
@@ -32,14 +33,15 @@ impl Entry {
             "sudo_user": std::env::var("SUDO_USER").ok(),
             "host": name.nodename().to_string_lossy(),
             "pid": std::process::id(),
-            "store": place,
+            "store": store.place(),
+            "address": store.addresses().join(" "),
             "lock": &*before.name,
             "kind": kind.word(),
             "former_holders": view::json_of(kind, before)["holders"].take(),
             "reason": reason,
         });
         let from: Vec<String> = before.holders.iter().map(view::who).collect();
-        let from = if from.is_empty() { "nobody".to_owned() } else { from.join(", ") };
+        let from = if from.is_empty() { "no holder".to_owned() } else { from.join(", ") };
         Entry { said, from }
     }
 
@@ -53,33 +55,36 @@ impl Entry {
             Value::Null => "no reason given".to_owned(),
             _ => text("reason"),
         };
-        let [time, user, host, kind, lock] = ["time", "user", "host", "kind", "lock"].map(text);
+        let [time, user, host, kind, lock, address] =
+            ["time", "user", "host", "kind", "lock", "address"].map(text);
         let from = &self.from;
-        format!("audit: {time} {user}@{host} frees {kind} {lock} of {from}: {reason}")
+        format!(
+            "audit: {time} {user}@{host} takes {kind} {lock} in {address} from {from}: {reason}"
+        )
     }
 
-    /// Says that it is going to be done. If this fails, it must not be.
+    /// Writes what is going to be done. If this fails, it must not be done.
     pub(crate) fn begin(&self, log: &Path) -> io::Result<()> {
         self.write(log, json!("begin"), Value::Null)
     }
 
-    /// Says what came of it: whether anything was freed, or why nothing is known.
-    pub(crate) fn end(&self, log: &Path, came: &Result<bool, distlock::Error>) -> io::Result<()> {
-        let came = match came {
+    /// Writes the outcome: whether anything was freed, or the error.
+    pub(crate) fn end(&self, log: &Path, freed: &Result<bool, distlock::Error>) -> io::Result<()> {
+        let outcome = match freed {
             Ok(freed) => json!({ "freed": freed }),
             Err(error) => json!({ "error": print::redact(&error.to_string()) }),
         };
-        self.write(log, json!("end"), came)
+        self.write(log, json!("end"), outcome)
     }
 
-    fn write(&self, log: &Path, step: Value, came: Value) -> io::Result<()> {
+    fn write(&self, log: &Path, step: Value, outcome: Value) -> io::Result<()> {
         let mut said = self.said.clone();
         said["step"] = step;
-        said["outcome"] = came;
+        said["outcome"] = outcome;
         if let Some(dir) = log.parent().filter(|dir| !dir.as_os_str().is_empty()) {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         }
-        // Appended in one write, so that lines of several who do it at the same time do not mix.
+        // Appended in one write, so that lines of several processes do not mix.
         let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(log)?;
         file.write_all(format!("{said}\n").as_bytes())?;
         match file.sync_data() {
@@ -90,7 +95,7 @@ impl Entry {
     }
 }
 
-/// The user's name as the system knows it. What the environment says could be anybody's.
+/// The user's name as the system knows it: every user can set the environment.
 fn user() -> String {
     let uid = rustix::process::getuid().as_raw().to_string();
     let known = fs::read_to_string("/etc/passwd").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! How it went, as exit codes: every code this program chooses is chosen here.
+//! Exit codes: every code that this program chooses is chosen here.
 
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
@@ -8,13 +8,13 @@ use distlock::{Error, ErrorKind};
 
 /// The codes, for `--help`. Those of failures are the ones of `sysexits.h`.
 pub(crate) const CODES: &str = "\
-Exit codes of `run`: the command's own, or
-  64     wrong usage, a kind that the store does not have, or credentials that it refuses
-  65     something that is not a lock stands under the name
+Exit codes of `run`: the exit code of the command, or
+  64     wrong usage, a kind that the store does not offer, or credentials that it refuses
+  65     the name holds a lock of another kind, or data that is not a lock
   69     the store cannot be reached
-  70     the lock was lost, and the command stopped unless --on-lost says otherwise
-  71     the system gave no process, no thread or no file
-  75     the lock was not free in time
+  70     the lock was lost; the command was stopped unless --on-lost is warn
+  71     operating-system error (fork, thread, file, output)
+  75     the lock was not acquired within --wait; -E sets another code
   126    the command cannot be executed
   127    the command was not found
   128+n  signal n ended the command, or the wait for the lock";
@@ -22,45 +22,48 @@ Exit codes of `run`: the command's own, or
 /// Those of the commands that run nothing.
 pub(crate) const READING_CODES: &str = "\
 Exit codes:
-  0      done, whatever there was to see
-  64     wrong usage, a kind that the store does not have, or credentials that it refuses
-  65     something that is not a lock stands under the name
+  0      done
+  1      `unlock`: not confirmed, nothing was freed; `demo`: the lock did not exclude
+  64     wrong usage, a kind that the store does not offer, or credentials that it refuses
+  65     the name holds a lock of another kind, or data that is not a lock
   69     the store cannot be reached
-  71     the system gave no thread or no file, or took no output
+  71     operating-system error (thread, file, output)
   128+n  signal n ended it";
 
 /// Those of `doctor`.
 pub(crate) const DOCTOR_CODES: &str = "\
 Exit codes of `doctor`:
-  0   nothing that keeps locks from working; there may be warnings
+  0   no fault; there may be warnings
   1   at least one fault
   64  wrong usage
-  69  nobody could be reached
-  71  the system took no output";
+  69  no server could be reached
+  71  operating-system error (output)";
 
 /// Every way to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// All went well.
     Done,
-    /// The demonstration did not come out exact.
+    /// In the demonstration the lock did not exclude.
     Inexact,
-    /// Asked whether they mean it, the user said no.
+    /// The user did not confirm.
     Declined,
     /// The doctor found a fault.
     Faulty,
     /// The arguments, the URL or the name cannot be used, or not with this store.
     Usage,
-    /// Something that is not a lock stands under the name.
+    /// The name holds a lock of another kind, or data that is not a lock.
     Conflict,
     /// The store cannot be reached.
     Unavailable,
     /// The lock was lost.
     Lost,
-    /// The system denied a process, a thread, a signal handler, or took no output.
+    /// An operating-system error: process, thread, signal handler, file, output.
     System,
-    /// The lock was not free in time.
+    /// The lock was not acquired in time.
     NotAcquired,
+    /// The same, with the code that the user chose (`-E`).
+    NotAcquiredAs(u8),
     /// The command cannot be executed.
     NotExecutable,
     /// There is no such command.
@@ -82,6 +85,7 @@ impl Exit {
             Exit::Lost => 70,
             Exit::System => 71,
             Exit::NotAcquired => 75,
+            Exit::NotAcquiredAs(code) => code,
             Exit::NotExecutable => 126,
             Exit::NotFound => 127,
             Exit::Signal(signal) => 128u8.saturating_add(signal as u8),
@@ -130,6 +134,8 @@ impl From<Exit> for ExitCode {
 pub(crate) enum Failure {
     /// The arguments do not make sense together.
     Usage(String),
+    /// The name holds something else than was asked for.
+    Conflict(String),
     /// The library said so.
     Locks(Error),
     /// The system said so; the words say what was tried.
@@ -141,6 +147,7 @@ impl Failure {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Failure::Usage(_) => Exit::Usage,
+            Failure::Conflict(_) => Exit::Conflict,
             Failure::Locks(error) => Exit::of(error),
             Failure::System(..) => Exit::System,
         }
@@ -150,7 +157,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Usage(message) => f.write_str(message),
+            Failure::Usage(message) | Failure::Conflict(message) => f.write_str(message),
             Failure::Locks(error) => error.fmt(f),
             Failure::System(what, cause) => write!(f, "cannot {what}: {cause}"),
         }

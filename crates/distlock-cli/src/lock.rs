@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use distlock::store::Snapshot;
 use distlock::{
-    Acquire, Error, ErrorKind, Fair, Fenced, FencedGuard, Guard, Latch, LeasedSemaphore, Locks,
-    MultiGuard, MultiLock, Must, Mutex, Permits, ReadGuard, RedLock, Result, Rw, Semaphore, Simple,
-    Spin, WriteGuard,
+    Acquire, Fair, Fenced, FencedGuard, Guard, Latch, LeasedSemaphore, Locks, MultiGuard,
+    MultiLock, Must, Mutex, Permits, ReadGuard, RedLock, Result, Rw, Semaphore, Simple, Spin,
+    WriteGuard,
 };
 
 use crate::args::Kind;
@@ -21,8 +21,6 @@ const AGES: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 pub(crate) struct Lock {
     stores: Vec<Locks>,
     handle: Handle,
-    /// Whether it is said how many permits a semaphore has.
-    counted: bool,
 }
 
 enum Handle {
@@ -90,7 +88,7 @@ impl Lock {
             }
             Kind::Latch => Handle::Latch(locks.latch(name)),
         };
-        Lock { stores, handle, counted: choice.permits.is_some() }
+        Lock { stores, handle }
     }
 
     /// Waits for the lock.
@@ -105,14 +103,8 @@ impl Lock {
             Handle::Simple(lock) => Held::One(ask.set(lock.lock()).await?),
             Handle::Multi(lock, _) => Held::All(ask.set(lock.lock()).await?),
             Handle::Redlock(lock) => Held::One(ask.set(lock.lock()).await?),
-            Handle::Semaphore(lock) => {
-                self.check_permits().await?;
-                Held::Permits(ask.set(lock.acquire(1)).await?)
-            }
-            Handle::LeasedSemaphore(lock) => {
-                self.check_permits().await?;
-                Held::Permits(ask.set(lock.acquire(1)).await?)
-            }
+            Handle::Semaphore(lock) => Held::Permits(ask.set(lock.acquire(1)).await?),
+            Handle::LeasedSemaphore(lock) => Held::Permits(ask.set(lock.acquire(1)).await?),
             Handle::Latch(latch) => {
                 ask.set(latch.wait()).await?;
                 Held::Nothing
@@ -120,13 +112,9 @@ impl Lock {
         })
     }
 
-    /// Whoever forgets `--permits` would wait for ever, without a word.
-    async fn check_permits(&self) -> Result<()> {
-        if self.counted || self.inspect().await?.count.is_some() {
-            return Ok(());
-        }
-        let text = "nobody has said how many permits this semaphore has: use --permits";
-        Err(Error::new(ErrorKind::Config, text))
+    /// The stores it is in.
+    pub(crate) fn stores(&self) -> &[Locks] {
+        &self.stores
     }
 
     /// What the store knows of it; of several, about one that is held.
@@ -156,7 +144,7 @@ impl Lock {
         }
     }
 
-    /// Frees it whoever holds it; true if anybody did.
+    /// Takes it away from its holders; true if there was one.
     pub(crate) async fn force(&self) -> Result<bool> {
         match &self.handle {
             Handle::Mutex(lock) => lock.force_unlock().await,
@@ -182,7 +170,7 @@ impl Lock {
         }
     }
 
-    /// Takes away what stays in the store when nobody holds it.
+    /// Removes what stays in the store when it is not held.
     pub(crate) async fn remove(&self) -> Result<()> {
         match &self.handle {
             Handle::Semaphore(lock) => lock.delete().await.map(drop),
@@ -202,10 +190,10 @@ impl Lock {
 /// How to ask for a lock.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ask {
-    /// How long to wait at most; for as long as it takes if it does not say.
+    /// How long to wait at most; `None` for no limit.
     pub(crate) wait: Option<Duration>,
     pub(crate) lease: Option<Duration>,
-    /// What for, for people who look for the holder.
+    /// What it is held for, as `show` prints it.
     pub(crate) label: Option<String>,
 }
 
@@ -261,7 +249,7 @@ impl Held {
         }
     }
 
-    /// How long it is surely held if nobody renews it.
+    /// How long it is surely held without a renewal.
     pub(crate) fn remaining(&self) -> Duration {
         let remaining = match self {
             Held::All(all) => Some(all.remaining()),

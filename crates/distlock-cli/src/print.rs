@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 
+use crate::cells;
 use crate::exit::Failure;
 
 /// Writes to standard output.
@@ -28,6 +29,11 @@ fn written(done: io::Result<()>) -> Result<bool, Failure> {
 /// Says something on standard error, under our name.
 pub(crate) fn complain(text: &str) {
     let _ = writeln!(io::stderr().lock(), "distlock: {}", redact(text));
+}
+
+/// Says on standard error that something works less well than its user may think.
+pub(crate) fn warn(text: &str) {
+    complain(&format!("warning: {text}"));
 }
 
 /// Prints what the argument parser has to say: help, the version, or what is wrong.
@@ -146,6 +152,31 @@ impl Paint {
     fn paint(self, code: &str, text: &str) -> String {
         if self.0 { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
+}
+
+/// How many columns the terminal behind this stream has; `None` if it is not a terminal, where a long line is better than two.
+pub(crate) fn columns(stream: impl std::os::fd::AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
+/// Lines of a label and a text; the text takes several lines where it does not fit into so many columns.
+pub(crate) fn pairs(rows: &[[String; 2]], columns: Option<usize>) -> String {
+    let label = rows.iter().map(|[label, _]| label.len()).max().unwrap_or(0);
+    let mut lines = Vec::new();
+    for [name, text] in rows {
+        let parts = match columns {
+            // Painted texts are short.
+            Some(columns) if !text.contains('\x1b') => {
+                cells::wrap(text, columns.saturating_sub(label + 2).max(1))
+            }
+            _ => vec![text.clone()],
+        };
+        for (index, part) in parts.into_iter().enumerate() {
+            lines.push(vec![if index == 0 { name.clone() } else { String::new() }, part]);
+        }
+    }
+    table(&lines)
 }
 
 /// Lines of cells, each column as wide as its widest cell.

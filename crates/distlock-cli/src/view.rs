@@ -1,4 +1,4 @@
-//! A lock as people and programs see it.
+//! Locks as they are printed, for people and for programs.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::args::Kind;
 use crate::clock;
 use crate::duration;
+use crate::find;
 use crate::print::{self, Paint};
 
 /// What a list can tell about the kind: `fair`, `fenced` and `spin` look like `mutex` while they are held.
@@ -29,7 +30,7 @@ pub(crate) fn manner(holder: &Holder) -> &'static str {
     }
 }
 
-/// Who holds it: what the holder says of itself if it does, and its owner.
+/// The holder: what it stored about itself, if it did, and its owner id.
 pub(crate) fn who(holder: &Holder) -> String {
     let owner = print::name(&holder.owner);
     match &holder.info {
@@ -47,7 +48,7 @@ pub(crate) fn depth(holder: &Holder) -> String {
     }
 }
 
-/// The holder in as few words as name it: what it says of itself, or its owner if it says nothing.
+/// The holder in few words: what it stored about itself, or else its owner id.
 pub(crate) fn brief(holder: &Holder) -> String {
     match &holder.info {
         Some(info) => print::name(&info.to_string()),
@@ -55,12 +56,12 @@ pub(crate) fn brief(holder: &Holder) -> String {
     }
 }
 
-/// How long it has held it at `now`, if it says when that began. Clocks of different machines are compared here: good for people.
+/// How long it has held the lock at `now`, if it stored when that began. This compares the clocks of two machines: good for people.
 pub(crate) fn held_for(holder: &Holder, now: SystemTime) -> Option<Duration> {
     holder.info.as_ref().map(|info| info.held_for(now))
 }
 
-/// How long it had waited, if it says so.
+/// How long it had waited, if it stored that.
 pub(crate) fn waited(holder: &Holder) -> Option<Duration> {
     holder.info.as_ref().map(|info| info.waited)
 }
@@ -111,7 +112,7 @@ pub(crate) fn json_of(kind: Kind, lock: &Snapshot) -> Value {
     shown
 }
 
-/// A lock as JSON of which nobody knows how it is now: the same fields, with nothing in them but what it is called.
+/// A lock as JSON whose state cannot be read: the same fields, null but for the name and the kind.
 pub(crate) fn json_unseen(kind: Kind, lock: &Snapshot) -> Value {
     let mut shown = json_of(kind, lock);
     for (key, value) in shown.as_object_mut().into_iter().flatten() {
@@ -126,64 +127,71 @@ fn millis(d: Duration) -> u64 {
     u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Whether one could go in, and how it stands in a word or two.
+/// Whether a caller could acquire it now, and its state in a word or two.
 pub(crate) fn state(kind: Kind, lock: &Snapshot) -> (bool, String) {
     match (kind, lock.count) {
-        (kind, None) if kind.has_permits() => {
-            (false, "how many permits there are has not been set".into())
-        }
-        (kind, Some(1)) if kind.has_permits() => (true, "1 permit left".into()),
+        (kind, None) if kind.has_permits() => (false, "the number of permits is not set".into()),
+        (kind, Some(1)) if kind.has_permits() => (true, "1 permit free".into()),
         (kind, Some(left)) if kind.has_permits() && left > 0 => {
-            (true, format!("{left} permits left"))
+            (true, format!("{left} permits free"))
         }
-        (kind, Some(_)) if kind.has_permits() => (false, "no permit left".into()),
+        (kind, Some(_)) if kind.has_permits() => (false, "no permit free".into()),
         (Kind::Latch, None | Some(0)) => (true, "open".into()),
-        (Kind::Latch, Some(count)) => (false, format!("opens after {count} more")),
+        (Kind::Latch, Some(count)) => (false, format!("opens after {count} more count-downs")),
         _ if lock.is_held() => (false, "held".into()),
         _ => (true, "free".into()),
     }
 }
 
-/// A lock in some lines for people.
-pub(crate) fn text_of(kind: Kind, lock: &Snapshot, paint: Paint) -> String {
+/// A lock in some lines for people, for a terminal of so many columns. The ids of owners come last: they are long, and the rest says
+/// more.
+pub(crate) fn text_of(kind: Kind, lock: &Snapshot, paint: Paint, columns: Option<usize>) -> String {
     let (free, state) = state(kind, lock);
     let state = if free { paint.good(&state) } else { paint.bad(&state) };
-    let mut rows = vec![
-        vec!["name".to_owned(), print::name(&lock.name)],
-        vec!["kind".to_owned(), kind.word().to_owned()],
-        vec!["state".to_owned(), state],
-    ];
+    lines(lock, kind.word().to_owned(), state, columns)
+}
+
+/// The same of a number that can be a semaphore or a latch.
+pub(crate) fn text_of_number(kinds: &[Kind], lock: &Snapshot, columns: Option<usize>) -> String {
+    let kind = format!("{}: a number does not tell, add --kind", find::either(kinds));
+    let number = lock.count.unwrap_or(0);
+    lines(lock, kind, format!("the number is {number}; no permit is taken"), columns)
+}
+
+fn lines(lock: &Snapshot, kind: String, state: String, columns: Option<usize>) -> String {
+    let row = |label: &str, text: String| [label.to_owned(), text];
+    let mut rows =
+        vec![row("name", print::name(&lock.name)), row("kind", kind), row("state", state)];
     for holder in &lock.holders {
         let how = match holder.mode {
             Mode::Read => " (reads)",
             Mode::Write => " (writes)",
             _ => "",
         };
-        let line = print::name(&holder.owner) + how + &depth(holder);
-        rows.push(vec!["holder".to_owned(), line]);
-        if let Some(info) = &holder.info {
-            let since = clock::utc(info.acquired_at);
-            let held = duration::show(info.held_for(SystemTime::now()));
-            let waited = duration::show(info.waited);
-            rows.push(vec![String::new(), print::name(&info.to_string())]);
-            rows.push(vec![
-                String::new(),
-                format!("since {since}, for {held}; had waited {waited}"),
-            ]);
-        }
+        let suffix = how.to_owned() + &depth(holder);
+        let Some(info) = &holder.info else {
+            rows.push(row("holder", print::name(&holder.owner) + &suffix));
+            continue;
+        };
+        let since = clock::utc(info.acquired_at);
+        let held = duration::show(info.held_for(SystemTime::now()));
+        let waited = duration::show(info.waited);
+        rows.push(row("holder", print::name(&info.to_string()) + &suffix));
+        rows.push(row("", format!("since {since}, for {held}; had waited {waited}")));
+        rows.push(row("", format!("id {}", print::name(&holder.owner))));
     }
     for waiter in &lock.queue {
-        rows.push(vec!["waits".to_owned(), print::name(waiter)]);
+        rows.push(row("waits", print::name(waiter)));
     }
     if lock.queue.is_empty()
         && let Some(count) = lock.waiters
     {
-        rows.push(vec!["waiting".to_owned(), count.to_string()]);
+        rows.push(row("waiting", count.to_string()));
     }
     if let Some(ttl) = lock.ttl {
-        rows.push(vec!["ttl".to_owned(), format!("{} unless renewed", duration::show(ttl))]);
+        rows.push(row("ttl", format!("{} unless renewed", duration::show(ttl))));
     }
-    print::table(&rows)
+    print::pairs(&rows, columns)
 }
 
 /// What a run waits for; `None` if it need not wait any more.
@@ -191,12 +199,12 @@ pub(crate) fn why_wait(kind: Kind, lock: &Snapshot) -> Option<String> {
     let name = print::name(&lock.name);
     match (kind, lock.count) {
         (Kind::Latch, None | Some(0)) => None,
-        (Kind::Latch, Some(count)) => {
-            Some(format!("waiting for the latch {name}, which opens after {count} more"))
-        }
+        (Kind::Latch, Some(count)) => Some(format!(
+            "waiting for the latch {name}, which opens after {count} more count-downs"
+        )),
         (Kind::Semaphore | Kind::LeasedSemaphore, Some(left)) if left > 0 => None,
         (Kind::Semaphore | Kind::LeasedSemaphore, _) => {
-            Some(format!("waiting for a permit of {name}: none is left"))
+            Some(format!("waiting for a permit of {name}: all are taken"))
         }
         _ => {
             let holder = lock.holders.first()?;
@@ -212,7 +220,7 @@ pub(crate) fn why_wait(kind: Kind, lock: &Snapshot) -> Option<String> {
     }
 }
 
-/// What a lock that was freed by force was before.
+/// What `unlock` did.
 pub(crate) fn freed(kind: Kind, before: &Snapshot, freed: bool) -> String {
     let name = print::name(&before.name);
     match (kind, freed) {
@@ -238,15 +246,42 @@ pub(crate) fn freed(kind: Kind, before: &Snapshot, freed: bool) -> String {
     }
 }
 
+/// How many permits are taken, as far as their holders are stored.
+pub(crate) fn taken(lock: &Snapshot) -> i64 {
+    lock.holders.iter().map(|holder| i64::from(holder.depth)).sum()
+}
+
+/// How many permits a semaphore has in all; `None` if that is not set.
+pub(crate) fn permits(lock: &Snapshot) -> Option<i64> {
+    lock.count.map(|free| free + taken(lock))
+}
+
+/// For how long the commands of former holders may still run, in words.
+pub(crate) fn runs_on(kind: Kind, before: &Snapshot) -> Option<String> {
+    if before.holders.is_empty() {
+        return None;
+    }
+    Some(match (kind, before.ttl) {
+        (Kind::Semaphore, _) | (_, None) => {
+            "permits without a lease cannot be lost: the commands that held them run to their end"
+                .to_owned()
+        }
+        (_, Some(ttl)) => format!(
+            "its command may still run: `distlock run` stops it at its next renewal, which is due after a third of its --watchdog (10 s of the default 30 s), at the latest in {}; with --on-lost warn it runs on",
+            duration::show(ttl)
+        ),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn whoever_waits_learns_what_for() {
+    fn a_waiter_is_told_what_it_waits_for() {
         let (free, held) = (Snapshot::free("x"), held());
         assert_eq!(why_wait(Kind::Mutex, &free), None);
-        let why = why_wait(Kind::Fair, &held).expect("somebody is inside");
+        let why = why_wait(Kind::Fair, &held).expect("it is held");
         assert!(why.contains("held by somebody"), "{why}");
 
         let counted = |count| Snapshot::free("x").with_count(Some(count));
@@ -258,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_freed_is_told() {
+    fn what_unlock_freed_is_printed() {
         assert_eq!(freed(Kind::Rw, &held(), true), "x is free; it was held by somebody");
         assert_eq!(freed(Kind::Simple, &Snapshot::free("x"), false), "x was free");
         assert_eq!(freed(Kind::Latch, &Snapshot::free("x"), true), "x is open");

@@ -8,26 +8,26 @@ use clap::ValueEnum;
 pub(crate) enum Kind {
     /// One holder at a time
     Mutex,
-    /// One holder at a time, in the order of asking
+    /// One holder at a time; waiters are served in the order of their requests
     Fair,
-    /// Many readers or one writer: --read, or --write
+    /// Many readers or one writer: --read or --write
     Rw,
-    /// One holder at a time, with a number higher than all before in DISTLOCK_TOKEN
+    /// One holder at a time, with a fencing token, higher than all before it, in DISTLOCK_TOKEN
     Fenced,
-    /// A mutex for servers without pub/sub: whoever waits asks again and again
+    /// A mutex for servers without pub/sub: waiters poll
     Spin,
-    /// A value set with SET NX PX, as programs do by hand
+    /// A value set with SET NX PX, as hand-made locks are
     Simple,
-    /// All of several mutexes or none: several names
+    /// Several mutexes, all or none: several names
     Multi,
     /// A mutex on a majority of independent servers: several --url
     Redlock,
-    /// So many holders at a time: --permits. A run that is killed never gives its permit back
+    /// As many holders at a time as there are --permits. The permit of a killed run stays taken
     Semaphore,
-    /// So many holders at a time: --permits. The permit of a run that is killed comes back
+    /// As many holders at a time as there are --permits. The permit of a killed run comes back
     #[value(alias = "leased-semaphore")]
     LeasedSemaphore,
-    /// Held by nobody: the command runs when a count has come down to zero, see `distlock latch`
+    /// Not held: the command starts when the count is zero, see `distlock latch`
     Latch,
 }
 
@@ -50,9 +50,22 @@ impl Kind {
         }
     }
 
-    /// Whether it lets in as many as there are permits.
+    /// Whether it has permits.
     pub(crate) fn has_permits(self) -> bool {
         matches!(self, Kind::Semaphore | Kind::LeasedSemaphore)
+    }
+
+    /// The kinds that are stored the same way in every store are one family: data tells families apart, not always kinds.
+    pub(crate) fn is_like(self, other: Kind) -> bool {
+        self == other || self.is_hold() && other.is_hold()
+    }
+
+    /// Whether it is stored as one holder with a depth.
+    fn is_hold(self) -> bool {
+        matches!(
+            self,
+            Kind::Mutex | Kind::Fair | Kind::Fenced | Kind::Spin | Kind::Multi | Kind::Redlock
+        )
     }
 
     /// The word itself.

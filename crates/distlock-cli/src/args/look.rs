@@ -1,4 +1,4 @@
-//! What the commands that look, count and measure are told.
+//! The arguments of the commands that look, count and measure.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub(crate) struct Ls {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Only locks whose names start with this
+    /// List only locks whose names start with PREFIX
     #[arg(default_value = "", value_name = "PREFIX", hide_default_value = true)]
     pub(crate) names: String,
 }
@@ -24,13 +24,13 @@ pub(crate) struct Ls {
 pub(crate) struct Show {
     #[command(flatten)]
     pub(crate) store: Store,
-    /// What kind of lock
-    #[arg(long, value_enum, default_value_t = Kind::Mutex)]
-    pub(crate) kind: Kind,
+    /// Set the kind of lock [default: read from what is stored]
+    #[arg(long, value_enum)]
+    pub(crate) kind: Option<Kind>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// The lock's name
+    /// The name of the lock
     pub(crate) name: String,
 }
 
@@ -38,19 +38,19 @@ pub(crate) struct Show {
 pub(crate) struct Watch {
     #[command(flatten)]
     pub(crate) store: Store,
-    /// The names are those of locks of this kind, held or not, also where `ls` cannot see it
+    /// Watch the locks of this kind that are named, held or not; also kinds that `ls` does not list
     #[arg(long, value_enum, requires = "names")]
     pub(crate) kind: Option<Kind>,
-    /// Print JSON, one line each time; so it is too when standard output is no terminal
+    /// Print one line of JSON per poll; the default if standard input or output is not a terminal
     #[arg(long)]
     pub(crate) json: bool,
-    /// How often to look
+    /// Set the time between polls
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::parse_interval)]
     pub(crate) interval: Duration,
-    /// End after looking so many times [default: never]
+    /// Exit after N polls [default: no limit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
-    /// Only locks whose names start with one of these; with --kind the names themselves
+    /// Watch only locks whose names start with one of these; with --kind these are whole names
     #[arg(value_name = "PREFIX|NAME")]
     pub(crate) names: Vec<String>,
 }
@@ -59,32 +59,34 @@ pub(crate) struct Watch {
 pub(crate) struct Unlock {
     #[command(flatten)]
     pub(crate) store: Store,
-    /// What kind of lock; a latch is opened, a semaphore gets back what is out
-    #[arg(long, value_enum, default_value_t = Kind::Mutex)]
-    pub(crate) kind: Kind,
+    /// Set the kind of lock [default: read from what is stored]
+    ///
+    /// A latch is opened. A semaphore gets back the permits that are taken.
+    #[arg(long, value_enum)]
+    pub(crate) kind: Option<Kind>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Yes, take the lock away from whoever holds it
+    /// Confirm that the lock is to be taken away from its holder: required
     #[arg(long)]
     pub(crate) force: bool,
-    /// Why, for the audit log
+    /// Write the reason to the audit log
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
-    /// Do not ask again on a terminal
+    /// Do not ask for confirmation on a terminal
     #[arg(long, short)]
     pub(crate) yes: bool,
-    /// The lock's name
+    /// The name of the lock
     pub(crate) name: String,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Latch {
-    /// Set the count of a latch that has none; one that has keeps it
+    /// Set the count of a latch that has none; a latch with a count keeps it
     Init {
         #[command(flatten)]
         latch: LatchName,
-        /// How many times it must be counted down
+        /// How many times the latch must be counted down until it opens
         #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
         count: u32,
     },
@@ -93,7 +95,7 @@ pub(crate) enum Latch {
         #[command(flatten)]
         latch: LatchName,
     },
-    /// Tell the count; one that nobody has set is open
+    /// Print the count; a latch that was never set is open
     Count {
         #[command(flatten)]
         latch: LatchName,
@@ -107,7 +109,7 @@ pub(crate) struct LatchName {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// The latch's name
+    /// The name of the latch
     pub(crate) name: String,
 }
 
@@ -115,16 +117,16 @@ pub(crate) struct LatchName {
 pub(crate) struct Doctor {
     #[command(flatten)]
     pub(crate) store: Store,
-    /// Only these kinds must work: say it once per kind [default: all]
+    /// Check only this kind; repeat it for several [default: all kinds]
     #[arg(long = "kind", value_enum, value_name = "KIND")]
     pub(crate) kinds: Vec<Kind>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print the least that a user needs whose locks' names start with PREFIX, and look at nothing
+    /// Print the permissions that a Redis user needs for locks whose names start with PREFIX; check nothing
     ///
-    /// A line for redis-cli, for every server; put a name and a password in the place of USER and PASSWORD. What it takes for a cluster
-    /// or a sentinel is in it if the URL is of one.
+    /// Prints a line for redis-cli, to be run on every server, with the name and the password in the place of USER and PASSWORD. It
+    /// includes what a cluster or a sentinel needs if the URL is of one.
     #[arg(long, value_name = "PREFIX", conflicts_with = "json")]
     pub(crate) acl: Option<String>,
 }
@@ -133,16 +135,16 @@ pub(crate) struct Doctor {
 pub(crate) struct Bench {
     #[command(flatten)]
     pub(crate) store: Store,
-    /// What kind of lock; semaphores have one permit here
+    /// Set the kind of lock; semaphores get one permit
     #[arg(long, value_enum, default_value_t = Kind::Mutex)]
     pub(crate) kind: Kind,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// How many tasks want the same lock at once
+    /// Set how many tasks ask for the same lock at once
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) tasks: u32,
-    /// How long to measure in all
+    /// Set how long to measure in all
     #[arg(long, value_name = "DURATION", default_value = "3", value_parser = duration::parse_nonzero)]
     pub(crate) seconds: Duration,
 }
@@ -151,29 +153,29 @@ pub(crate) struct Bench {
 pub(crate) struct Demo {
     #[command(flatten)]
     pub(crate) store: Store,
-    /// What kind of lock; semaphores have one permit here
+    /// Set the kind of lock; semaphores get one permit
     #[arg(long, value_enum, default_value_t = Kind::Mutex)]
     pub(crate) kind: Kind,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// How many customers come at once
+    /// Set how many customers come at once
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) tasks: u32,
-    /// How many coupons there are
+    /// Set how many coupons there are
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) stock: u32,
 }
 
 #[derive(Debug, Group)]
 pub(crate) struct Completions {
-    /// For which shell
+    /// The shell
     pub(crate) shell: clap_complete::Shell,
 }
 
 #[derive(Debug, Group)]
 pub(crate) struct Man {
-    /// Write a page for each command into this directory [default: print the first page]
+    /// Write a page for each command to this directory [default: print the first page]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }

@@ -31,16 +31,10 @@ pub(super) async fn ls(plan: Ls) -> Result<Exit, Failure> {
             ]);
         }
     }
-    let table = print::table(&fitted(rows, columns()));
+    let table = print::table(&fitted(rows, print::columns(std::io::stdout())));
     let (head, body) = table.split_once('\n').unwrap_or((&table, ""));
     print::out(&format!("{}\n{body}", print::Paint::stdout().head(head)))?;
     Ok(Exit::Done)
-}
-
-/// How many columns the terminal has; `None` if the output goes elsewhere, where a long line is better than two.
-fn columns() -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
-    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
 /// The rows with holders, and if need be names, on several lines, so that no line is wider than the terminal.

@@ -6,6 +6,7 @@ mod doctor;
 mod latch;
 mod ls;
 mod manual;
+mod permits;
 mod run;
 mod show;
 mod unlock;
@@ -19,8 +20,9 @@ use distlock::Locks;
 use tokio::runtime::Builder;
 
 use crate::exit::{Exit, Failure};
+use crate::find::{self, Found};
 use crate::lock::Lock;
-use crate::plan::Plan;
+use crate::plan::{Choice, Plan, Store};
 
 /// Carries out the plan.
 pub(crate) fn run(plan: Plan) -> Result<Exit, Failure> {
@@ -30,6 +32,7 @@ pub(crate) fn run(plan: Plan) -> Result<Exit, Failure> {
         Plan::Ls(plan) => on(Builder::new_current_thread(), ls::ls(plan)),
         Plan::Show(plan) => on(Builder::new_current_thread(), show::show(plan)),
         Plan::Unlock(plan) => on(Builder::new_current_thread(), unlock::unlock(plan)),
+        Plan::Permits(plan) => on(Builder::new_current_thread(), permits::permits(plan)),
         Plan::Latch(plan) => on(Builder::new_current_thread(), latch::latch(plan)),
         Plan::Doctor(plan) => on(Builder::new_current_thread(), doctor::doctor(plan)),
         Plan::Watch(plan) => on(Builder::new_current_thread(), watch::watch(plan)),
@@ -58,6 +61,17 @@ const FAREWELL: Duration = Duration::from_secs(3);
 /// Releases what is still held, unless the store takes too long: then the leases do it.
 pub(crate) async fn close(locks: &Locks) {
     drop(tokio::time::timeout(FAREWELL, locks.close()).await);
+}
+
+/// What the lock's name holds, whatever its kind; `None` if that is nothing, or in several stores, where the lock itself tells.
+async fn found(lock: &Lock, store: &Store, choice: &Choice) -> Result<Option<Found>, Failure> {
+    match lock.stores() {
+        [locks] => match find::find(locks, &choice.names[0]).await {
+            Ok(found) => Ok(found),
+            Err(error) => Err(find::explain(lock.stores(), store.is_file(), choice, error).await),
+        },
+        _ => Ok(None),
+    }
 }
 
 /// Ends a trial: releases what is held, takes away what stays. In this order: who is still on the way in could bring it back.

@@ -22,7 +22,7 @@ impl Choice {
     /// One lock to look at.
     pub(super) fn single(kind: Kind, name: String) -> Result<Choice, Failure> {
         if kind == Kind::Multi {
-            let text = "a multi lock is nothing but its mutexes: name one of them, without --kind";
+            let text = "a multi lock is stored as one mutex per name: name one of them, without --kind multi";
             return Err(Failure::Usage(text.to_owned()));
         }
         Ok(Choice { kind, names: vec![name], read: false, permits: None })
@@ -32,7 +32,7 @@ impl Choice {
     pub(super) fn trial(kind: Kind, what: &str) -> Result<Choice, Failure> {
         let name = match kind {
             Kind::Latch => {
-                let text = format!("a latch keeps nobody out: there is no {what} of --kind latch");
+                let text = format!("--kind latch: a latch is not held, so `{what}` cannot use it");
                 return Err(Failure::Usage(text));
             }
             // Its counter stays, so there should not be one for each trial.

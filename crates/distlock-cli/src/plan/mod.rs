@@ -25,6 +25,7 @@ pub(crate) enum Plan {
     Show(Show),
     Watch(Watch),
     Unlock(Unlock),
+    Permits(Permits),
     Latch(Latch),
     Doctor(Doctor),
     Bench(Bench),
@@ -45,6 +46,8 @@ pub(crate) struct Ls {
 pub(crate) struct Show {
     pub(crate) store: Store,
     pub(crate) lock: Choice,
+    /// Whether the user named the kind; otherwise the store tells.
+    pub(crate) named: bool,
     pub(crate) json: bool,
 }
 
@@ -65,11 +68,23 @@ pub(crate) struct Watch {
 pub(crate) struct Unlock {
     pub(crate) store: Store,
     pub(crate) lock: Choice,
+    /// Whether the user named the kind; otherwise the store tells.
+    pub(crate) named: bool,
     /// Where it is written down.
     pub(crate) audit: PathBuf,
     pub(crate) reason: Option<String>,
-    /// Whether somebody is there to be asked.
+    /// Whether to ask for confirmation.
     pub(crate) ask: bool,
+    pub(crate) json: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Permits {
+    pub(crate) store: Store,
+    pub(crate) name: String,
+    /// `None` if the store tells.
+    pub(crate) kind: Option<Kind>,
+    pub(crate) set: Option<u32>,
     pub(crate) json: bool,
 }
 
@@ -122,24 +137,32 @@ impl Plan {
         Ok(match args.command {
             Command::Run(run) => Plan::Run(Run::new(run)?),
             Command::Ls(ls) => Plan::Ls(Ls {
-                store: Store::new(ls.store, Kind::Mutex)?,
+                store: looking(ls.store, Kind::Mutex)?,
                 names: ls.names,
                 json: ls.json,
             }),
             Command::Show(show) => Plan::Show(Show {
-                store: Store::new(show.store, show.kind)?,
-                lock: Choice::single(show.kind, show.name)?,
+                store: looking(show.store, show.kind.unwrap_or(Kind::Mutex))?,
+                lock: Choice::single(show.kind.unwrap_or(Kind::Mutex), show.name)?,
+                named: show.kind.is_some(),
                 json: show.json,
             }),
             Command::Watch(watch) => Plan::Watch(Watch::new(watch)?),
             Command::Unlock(unlock) => Plan::Unlock(Unlock::new(unlock)?),
+            Command::Permits(permits) => Plan::Permits(Permits {
+                store: looking(permits.store, Kind::LeasedSemaphore)?,
+                name: permits.name,
+                kind: permits.kind.map(Kind::from),
+                set: permits.set,
+                json: permits.json,
+            }),
             Command::Latch(latch) => {
                 let (latch, act) = match latch {
                     args::Latch::Init { latch, count } => (latch, LatchAct::Init(count)),
                     args::Latch::Down { latch } => (latch, LatchAct::Down),
                     args::Latch::Count { latch } => (latch, LatchAct::Count),
                 };
-                let store = Store::new(latch.store, Kind::Latch)?;
+                let store = looking(latch.store, Kind::Latch)?;
                 Plan::Latch(Latch { store, name: latch.name, act, json: latch.json })
             }
             Command::Doctor(doctor) => Plan::Doctor(Doctor {
@@ -172,9 +195,16 @@ impl Plan {
     }
 }
 
+/// The store of a command that looks for locks of others.
+fn looking(args: args::Store, kind: Kind) -> Result<Store, Failure> {
+    let store = Store::new(args, kind)?;
+    store.warn_of_weakness(kind);
+    Ok(store)
+}
+
 impl Watch {
     fn new(watch: args::Watch) -> Result<Watch, Failure> {
-        let store = Store::new(watch.store, watch.kind.unwrap_or(Kind::Mutex))?;
+        let store = looking(watch.store, watch.kind.unwrap_or(Kind::Mutex))?;
         let (prefixes, locks) = match watch.kind {
             Some(kind) => {
                 let locks = watch.names.into_iter().map(|name| Choice::single(kind, name));
@@ -183,7 +213,7 @@ impl Watch {
             None if watch.names.is_empty() => (vec![String::new()], Vec::new()),
             None => (watch.names, Vec::new()),
         };
-        // Drawing needs somebody who sees it, and somebody who can say that it is enough.
+        // Drawing needs a terminal to draw on, and a keyboard to quit with.
         let json =
             watch.json || !(std::io::stdout().is_terminal() && std::io::stdin().is_terminal());
         Ok(Watch { store, prefixes, locks, interval: watch.interval, count: watch.count, json })
@@ -193,14 +223,17 @@ impl Watch {
 impl Unlock {
     fn new(unlock: args::Unlock) -> Result<Unlock, Failure> {
         if !unlock.force {
-            let (kind, name) = (unlock.kind.word(), print::name(&unlock.name));
+            let kind = unlock.kind.map(|kind| format!(" --kind {}", kind.word()));
+            let (kind, name) = (kind.unwrap_or_default(), print::name(&unlock.name));
             return Err(Failure::Usage(format!(
-                "`unlock` takes the lock away from its holder, who may be at work; see `distlock show --kind {kind} {name}`, and add --force if you mean it"
+                "`unlock` takes the lock away from a holder that may be running: see the holder with `distlock show{kind} {name}`, and add --force to take it away"
             )));
         }
+        let kind = unlock.kind.unwrap_or(Kind::Mutex);
         Ok(Unlock {
-            store: Store::new(unlock.store, unlock.kind)?,
-            lock: Choice::single(unlock.kind, unlock.name)?,
+            store: looking(unlock.store, kind)?,
+            lock: Choice::single(kind, unlock.name)?,
+            named: unlock.kind.is_some(),
             audit: state::audit_log()?,
             reason: unlock.reason,
             ask: !unlock.yes && std::io::stdin().is_terminal() && std::io::stderr().is_terminal(),

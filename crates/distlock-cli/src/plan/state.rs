@@ -25,7 +25,7 @@ pub(super) fn default_url() -> Result<String, Failure> {
             // Who has a home keeps them there: two that should exclude each other may not.
             let shown = print::name(&dir.to_string_lossy());
             print::complain(&format!(
-                "there is no state directory (HOME, XDG_STATE_HOME), so locks are kept in {shown}; set DISTLOCK_URL to share them with everybody"
+                "neither HOME nor XDG_STATE_HOME names a state directory, so locks are kept in {shown}; set DISTLOCK_URL for all jobs that must exclude each other"
             ));
             dir
         }
@@ -41,7 +41,7 @@ pub(super) fn audit_log() -> Result<PathBuf, Failure> {
     match env::var_os("DISTLOCK_AUDIT").filter(|path| !path.is_empty()) {
         Some(path) => Ok(path.into()),
         None => dir().map(|state| state.join("distlock-audit.log")).ok_or_else(|| {
-            let text = "there is no state directory for the audit log: name a file in DISTLOCK_AUDIT; nothing was freed";
+            let text = "neither HOME nor XDG_STATE_HOME names a state directory for the audit log: name a file in DISTLOCK_AUDIT; nothing was freed";
             Failure::Usage(text.to_owned())
         }),
     }
@@ -51,7 +51,7 @@ pub(super) fn audit_log() -> Result<PathBuf, Failure> {
 fn own_temporary_directory() -> Result<PathBuf, Failure> {
     let uid = rustix::process::geteuid().as_raw();
     let dir = env::temp_dir().join(format!("distlock-{uid}"));
-    let cannot = |cause| Failure::System("make a directory for locks; use --url", cause);
+    let cannot = |cause| Failure::System("create a directory for locks (use --url)", cause);
     match DirBuilder::new().mode(0o700).create(&dir) {
         Err(cause) if cause.kind() != std::io::ErrorKind::AlreadyExists => {
             return Err(cannot(cause));
@@ -63,5 +63,5 @@ fn own_temporary_directory() -> Result<PathBuf, Failure> {
         return Ok(dir);
     }
     let dir = dir.display();
-    Err(Failure::Usage(format!("{dir} is not a directory of yours alone; remove it, or use --url")))
+    Err(Failure::Usage(format!("{dir} is not a directory that only you can write to; use --url")))
 }

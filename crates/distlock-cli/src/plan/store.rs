@@ -40,13 +40,19 @@ impl Store {
                         _ => vec![url],
                     };
                     if urls.iter().all(|url| url.trim().is_empty()) {
-                        let text = "there is no URL in DISTLOCK_URL, only white space";
+                        let text =
+                            "DISTLOCK_URL holds only white space: name a store in it, or unset it";
                         return Err(Failure::Usage(text.to_owned()));
                     }
                     urls
                 }
+                // Two hosts with an empty variable would use two directories, and exclude each other no more.
+                Ok(_) => {
+                    let text = "DISTLOCK_URL is set but empty: name a store in it, or unset it to keep locks in files of this machine";
+                    return Err(Failure::Usage(text.to_owned()));
+                }
                 // A path of the user's: white space in it separates nothing.
-                Ok(_) | Err(env::VarError::NotPresent) => vec![state::default_url()?],
+                Err(env::VarError::NotPresent) => vec![state::default_url()?],
                 Err(env::VarError::NotUnicode(_)) => {
                     return Err(Failure::Usage("DISTLOCK_URL is not UTF-8".into()));
                 }
@@ -54,16 +60,54 @@ impl Store {
         } else {
             if args.url.iter().any(|url| has_password(url)) {
                 print::complain(
-                    "every user of this machine can read the password in --url; put the URL into DISTLOCK_URL",
+                    "every user of this machine can read the password in --url; put the URL into DISTLOCK_URL instead",
                 );
             }
             args.url
         };
         if urls.len() > 1 && kind != Kind::Redlock {
-            let text = "several --url: only --kind redlock uses more than one store";
-            return Err(Failure::Usage(text.to_owned()));
+            return Err(Failure::Usage(format!(
+                "--url was given {} times: only --kind redlock takes several stores, --kind {} takes one",
+                urls.len(),
+                kind.word()
+            )));
         }
-        Ok(Store { urls, prefix: args.prefix })
+        let urls = urls.into_iter().map(|url| match url.as_str() {
+            "file:" | "file://" => state::default_url(),
+            _ => Ok(url),
+        });
+        Ok(Store { urls: urls.collect::<Result<_, _>>()?, prefix: args.prefix })
+    }
+
+    /// Warns where locks protect less than their user may think: for commands that others must be excluded from, or that look for
+    /// locks of others.
+    pub(super) fn warn_of_weakness(&self, kind: Kind) {
+        if self.urls.iter().any(|url| scheme(url) == "memory") {
+            print::warn(
+                "locks in memory: exist in this process only and exclude no other process; use file:, or redis://",
+            );
+        }
+        if kind == Kind::Redlock {
+            match self.urls.len() {
+                1 => print::warn(
+                    "--kind redlock on one store does not survive the loss of that store; repeat --url for at least three",
+                ),
+                2 => print::warn(
+                    "--kind redlock on two stores needs both of them; use three, of which one may fail",
+                ),
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether the locks are files.
+    pub(crate) fn is_file(&self) -> bool {
+        self.urls.iter().all(|url| scheme(url) == "file")
+    }
+
+    /// Where each of the stores is, without users, passwords and options.
+    pub(crate) fn addresses(&self) -> Vec<String> {
+        self.urls.iter().map(|url| address(url)).collect()
     }
 
     /// The scheme alone, or how many there are: safe to print.
@@ -131,6 +175,20 @@ fn database(acl: Acl, db: Option<&&str>) -> Acl {
     }
 }
 
+/// The URL without its user, its password and its options. What may be part of a password is left out.
+fn address(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.split('?').next().unwrap_or_default().to_owned();
+    };
+    let base = rest.split('?').next().unwrap_or_default();
+    match (base.rsplit_once('@'), rest.contains('@')) {
+        (Some((_, place)), _) => format!("{scheme}://{place}"),
+        (None, false) => format!("{scheme}://{base}"),
+        // The password has a `?` in it, or an option an `@`: it cannot be told which.
+        (None, true) => format!("{scheme}://"),
+    }
+}
+
 /// What is safe to print of a URL.
 fn scheme(url: &str) -> &str {
     url.split(':').next().unwrap_or_default()
@@ -187,6 +245,23 @@ mod tests {
         assert!(has_password("redis+sentinel://h/m?sentinel_user=u&sentinel_pass=pw"));
         assert!(!has_password("redis+sentinel://h/m?sentinel_user=u"));
         assert!(!has_password("rediss://h?ca=/c.pem&sni=n"));
+    }
+
+    #[test]
+    fn an_address_has_no_secrets() {
+        let cases = [
+            ("redis://host:1/2", "redis://host:1/2"),
+            ("redis://u:p@ss@host:1?x=y", "redis://host:1"),
+            ("rediss+cluster://:pw@a:1,b:2", "rediss+cluster://a:1,b:2"),
+            ("redis+sentinel://h/m?sentinel_pass=a@b", "redis+sentinel://"),
+            ("redis://u:p?q@host", "redis://"),
+            ("redis+unix:///s?pass=pw", "redis+unix:///s"),
+            ("redis+unix:/s?pass=pw", "redis+unix:/s"),
+            ("file:/home/a@b", "file:/home/a@b"),
+        ];
+        for (url, shown) in cases {
+            assert_eq!(address(url), shown);
+        }
     }
 
     #[test]

@@ -22,11 +22,15 @@ pub(super) struct Lease {
     notice: Duration,
 }
 
+/// How long before the end of a lease SIGTERM comes: a third of it, so that the command has two thirds for its work.
+pub(super) fn grace(lease: Duration) -> Duration {
+    (lease / 3).min(LONGEST_GRACE)
+}
+
 impl Lease {
     /// Of a lock that is surely held for as long as `remaining`.
     pub(super) fn new(now: Moment, remaining: Duration, policy: OnLost) -> Lease {
-        // A third of the lease, so that the command has two thirds for its work.
-        let grace = (remaining / 3).min(LONGEST_GRACE);
+        let grace = grace(remaining);
         let margin = (grace / 10).min(LONGEST_MARGIN);
         let notice = match policy {
             OnLost::Stop => grace,

@@ -1,16 +1,23 @@
 //! `distlock run`: a command under a lock.
 
 mod asked;
+mod check;
 mod lease;
 mod over;
 mod tell;
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::time::Duration;
+
+use distlock::{Error, ErrorKind, Result};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::args::OnLost;
 use crate::child::Child;
+use crate::duration;
 use crate::exit::{Exit, Failure};
+use crate::find;
 use crate::lock::{Ask, Held, Lock};
 use crate::plan::{Run, Setup};
 use crate::print;
@@ -18,15 +25,61 @@ use crate::signals::Signals;
 use over::{End, Why, watch_over};
 use tell::Teller;
 
+/// The pause between two attempts to reach the store.
+const RETRY: Duration = Duration::from_millis(250);
+
 pub(super) async fn run(plan: Run) -> Result<Exit, Failure> {
     let signals = Signals::for_a_command();
     let mut signals = signals.map_err(|cause| Failure::System("catch signals", cause))?;
     let teller = Teller::new(plan.verbose)
         .map_err(|cause| Failure::System("start a thread for --verbose", cause))?;
     let exit = locked(&plan, &mut signals, &teller).await;
-    // What it has still to say comes before the last word.
+    // Its lines come before the last one.
     teller.finish();
-    exit
+    match exit {
+        Err(failure) if failure.exit() == Exit::NotAcquired => {
+            print::complain(&failure.to_string());
+            Ok(plan.not_acquired.map_or(Exit::NotAcquired, Exit::NotAcquiredAs))
+        }
+        exit => exit,
+    }
+}
+
+/// The error, with the kind of lock that stands in the way, if one does.
+async fn explained(lock: &Lock, plan: &Run, error: Error) -> Failure {
+    find::explain(lock.stores(), plan.store.is_file(), &plan.lock, error).await
+}
+
+/// Connects. With a time to wait, a store that cannot be reached is tried again until that is over.
+async fn open(plan: &Run, setup: &Setup, until: Option<Instant>, teller: &Teller) -> Result<Lock> {
+    let mut said = false;
+    loop {
+        let error = match until {
+            None => return Lock::open(&plan.store, &plan.lock, setup).await,
+            Some(until) => {
+                match timeout_at(until, Lock::open(&plan.store, &plan.lock, setup)).await {
+                    Ok(Err(error)) if error.is_retryable() => error,
+                    Ok(done) => return done,
+                    Err(_) => {
+                        let text = format!(
+                            "no reply from {} within --wait",
+                            plan.store.addresses().join(", ")
+                        );
+                        return Err(Error::new(ErrorKind::Unavailable, text));
+                    }
+                }
+            }
+        };
+        let left = until.map_or(Duration::ZERO, |until| until - Instant::now());
+        if left.is_zero() {
+            return Err(error);
+        }
+        if !said {
+            said = true;
+            teller.say_at_once(&format!("{error}; trying again for {}", duration::show(left)));
+        }
+        sleep(left.min(RETRY)).await;
+    }
 }
 
 async fn locked(plan: &Run, signals: &mut Signals, teller: &Teller) -> Result<Exit, Failure> {
@@ -36,16 +89,30 @@ async fn locked(plan: &Run, signals: &mut Signals, teller: &Teller) -> Result<Ex
         service: (!plan.anonymous).then_some("distlock run"),
         ..Setup::default()
     };
+    // What cannot be added to the clock is as good as no limit.
+    let until = plan.wait.filter(|wait| !wait.is_zero());
+    let until = until.and_then(|wait| Instant::now().checked_add(wait));
     let lock = tokio::select! {
-        lock = Lock::open(&plan.store, &plan.lock, &setup) => lock?,
+        lock = open(plan, &setup, until, teller) => lock?,
         signal = signals.asked_to_end() => return Ok(Exit::Signal(signal.as_raw())),
     };
-    let ask = Ask { wait: plan.wait, lease: plan.lease, label: label(&plan.command) };
+    tokio::select! {
+        checked = check::check(&lock, plan) => match checked {
+            Err(Failure::Locks(error)) => {
+                return Err(explained(&lock, plan, error).await);
+            }
+            checked => checked?,
+        },
+        signal = signals.asked_to_end() => return Ok(Exit::Signal(signal.as_raw())),
+    }
+    let members = check::ask_members(&lock, plan);
+    let wait = until.map(|until| until - Instant::now()).or(plan.wait);
+    let ask = Ask { wait, lease: plan.lease, label: label(&plan.command) };
     let held = tokio::select! {
         held = lock.acquire(&ask) => held,
         never = teller.say_why_nothing_happens(&lock, plan.lock.kind) => match never {},
         signal = signals.asked_to_end() => {
-            // Leaving the wait gives back whatever it had taken; closing makes sure of it.
+            // Leaving the wait gives back what it had taken; closing makes sure of it.
             lock.close().await;
             return Ok(Exit::Signal(signal.as_raw()));
         }
@@ -56,18 +123,40 @@ async fn locked(plan: &Run, signals: &mut Signals, teller: &Teller) -> Result<Ex
                 drop(held);
                 Ok(Exit::Signal(signal.as_raw()))
             }
-            None => under(held, plan, signals, teller).await,
+            None => {
+                members.warn_of_absent(plan).await;
+                under(held, plan, signals, teller).await
+            }
         },
-        Err(error) => Err(error.into()),
+        Err(error) => Err(explained(&lock, plan, error).await),
     };
     lock.close().await;
     exit
 }
 
-/// The name of the command. Not its arguments: they may hold secrets, and everybody who sees the lock sees this.
+/// The name of the command. Not its arguments: they may hold secrets, and all who can read the store can read this.
 fn label(command: &[OsString]) -> Option<String> {
     let name = Path::new(command.first()?).file_name()?;
     Some(name.to_string_lossy().into_owned())
+}
+
+/// Why the command was stopped, in words.
+fn why_stopped(why: Why, plan: &Run) -> String {
+    match (why, plan.lease) {
+        (Why::Lost, _) => "the lock was lost".to_owned(),
+        (Why::Ending, None) => "it could not be renewed in time".to_owned(),
+        (Why::Ending, Some(lease)) if plan.on_lost == OnLost::Kill => {
+            format!("the lease of {} was about to end", duration::show(lease))
+        }
+        (Why::Ending, Some(lease)) => {
+            let grace = lease::grace(lease);
+            format!(
+                "of the lease of {}, the last {} are for the command to end after SIGTERM, so that it is dead before the lease ends; give it a longer --lease, or none",
+                duration::show(lease),
+                duration::show(grace)
+            )
+        }
+    }
 }
 
 /// Runs the command under the lock and gives the lock back.
@@ -90,7 +179,7 @@ async fn under(
         Ok(child) => {
             let warn = || {
                 print::complain(&format!(
-                    "WARNING: the lock {name} is lost, somebody else may have it now; the command runs on, as --on-lost warn says"
+                    "WARNING: the lock {name} is lost, another holder may have acquired it; the command runs on because of --on-lost warn"
                 ));
             };
             watch_over(&held, child, signals, plan.on_lost, warn).await
@@ -102,12 +191,8 @@ async fn under(
     match (ended, unlocked) {
         (Err(cause), _) => Err(Failure::System("run the command", cause)),
         (Ok(End { stopped: Some(why), .. }), _) => {
-            let why = match (why, plan.lease) {
-                (Why::Lost, _) => "it was lost",
-                (Why::Ending, Some(_)) => "its lease ended",
-                (Why::Ending, None) => "it could not be renewed in time",
-            };
             let how = if plan.on_lost == OnLost::Kill { "killed" } else { "stopped" };
+            let why = why_stopped(why, plan);
             print::complain(&format!(
                 "the command was {how} because it must not outlive the lock {name}: {why}"
             ));
@@ -119,8 +204,10 @@ async fn under(
             Ok(Exit::Lost)
         }
         (Ok(end), Err(error)) => {
-            // The command ran under the lock from beginning to end; only others have to wait now.
-            print::complain(&format!("{error}; the lock {name} is free when its lease ends"));
+            // The command ran under the lock from beginning to end; only waiters have to wait longer now.
+            print::complain(&format!(
+                "cannot release the lock {name}, which is free when its lease ends: {error}"
+            ));
             Ok(Exit::Command(end.status))
         }
         (Ok(end), Ok(())) => Ok(Exit::Command(end.status)),

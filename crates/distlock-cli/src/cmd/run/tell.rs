@@ -53,7 +53,16 @@ impl Teller {
         }
     }
 
-    /// Says whom one waits for, and again when that changes.
+    /// Says something that a user at a terminal wants to know, and one who asked for every detail.
+    pub(super) fn say_at_once(&self, line: &str) {
+        match &self.loud {
+            Some(_) => self.say(line),
+            None if io::stderr().is_terminal() => print::complain(line),
+            None => {}
+        }
+    }
+
+    /// Says which holder it waits for, and again when that changes.
     pub(super) async fn say_why_nothing_happens(&self, lock: &Lock, kind: Kind) -> Infallible {
         let mut pause = match &self.loud {
             Some(_) => CURIOSITY,
@@ -111,11 +120,13 @@ impl Observer for Lines {
             Event::Released { held } => format!("released {} after {}", name(), show(held)),
             Event::Renewed => format!("renewed {}", name()),
             Event::Suspect => {
-                format!("in doubt about {}: a renewal got no answer, asking again", name())
+                format!("in doubt about {}: a renewal got no reply and is sent again", name())
             }
             Event::Lost => format!("lost {}", name()),
-            Event::NotDurable => format!("too few replicas have {}: rolled back", name()),
-            Event::Reconnected => "connected again".to_owned(),
+            Event::NotDurable => {
+                format!("too few replicas acknowledged {}: the acquire was rolled back", name())
+            }
+            Event::Reconnected => "connected to the server again".to_owned(),
             // Asking is no news, and whoever polls does it many times a second.
             _ => return,
         };
