@@ -37,9 +37,20 @@ impl Found {
     fn words(&self) -> String {
         match self.kinds.as_slice() {
             [Kind::Mutex] => "a mutex (fair, fenced and spin locks look the same)".to_owned(),
-            [kind] => format!("a {}", kind.word()),
+            [kind] => a(*kind),
             kinds => format!("a number: {}", either(kinds)),
         }
+    }
+}
+
+/// The kind with its article.
+pub(crate) fn a(kind: Kind) -> String {
+    match kind {
+        Kind::Rw => "an rw lock".to_owned(),
+        Kind::Fair | Kind::Fenced | Kind::Spin | Kind::Simple | Kind::Multi => {
+            format!("a {} lock", kind.word())
+        }
+        kind => format!("a {}", kind.word()),
     }
 }
 
@@ -166,12 +177,12 @@ pub(crate) fn check(found: &Found, wanted: Kind, name: &str) -> Result<(), Failu
     if found.fits(wanted) {
         return Ok(());
     }
-    let (name, is, wanted) = (print::name(name), found.words(), wanted.word());
+    let (name, is, wanted) = (print::name(name), found.words(), a(wanted));
     let use_ = match found.doubt() {
         None => format!("use --kind {}", found.kind().word()),
         Some(_) => "name its kind with --kind".to_owned(),
     };
-    Err(Failure::Conflict(format!("{name} is {is}, not a {wanted}; {use_}")))
+    Err(Failure::Conflict(format!("{name} is {is}, not {wanted}; {use_}")))
 }
 
 /// Refuses to go on where the data does not tell the kind.

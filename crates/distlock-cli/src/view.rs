@@ -137,6 +137,7 @@ pub(crate) fn state(kind: Kind, lock: &Snapshot) -> (bool, String) {
         }
         (kind, Some(_)) if kind.has_permits() => (false, "no permit free".into()),
         (Kind::Latch, None | Some(0)) => (true, "open".into()),
+        (Kind::Latch, Some(1)) => (false, "opens after 1 more count-down".into()),
         (Kind::Latch, Some(count)) => (false, format!("opens after {count} more count-downs")),
         _ if lock.is_held() => (false, "held".into()),
         _ => (true, "free".into()),
@@ -267,7 +268,7 @@ pub(crate) fn runs_on(kind: Kind, before: &Snapshot) -> Option<String> {
                 .to_owned()
         }
         (_, Some(ttl)) => format!(
-            "its command may still run: `distlock run` stops it at its next renewal, which is due after a third of its --watchdog (10 s of the default 30 s), at the latest in {}; with --on-lost warn it runs on",
+            "its command may still run for at most {}: `distlock run` stops it at its next renewal, due after a third of its --watchdog (10 s by default), unless --on-lost is warn",
             duration::show(ttl)
         ),
     })
@@ -286,7 +287,7 @@ mod tests {
 
         let counted = |count| Snapshot::free("x").with_count(Some(count));
         let why = why_wait(Kind::Latch, &counted(2)).expect("it is shut");
-        assert!(why.contains("opens after 2 more"), "{why}");
+        assert!(why.contains("whose count is 2"), "{why}");
         assert_eq!(why_wait(Kind::Latch, &counted(0)), None);
         assert_eq!(why_wait(Kind::Semaphore, &counted(1)), None);
         assert!(why_wait(Kind::LeasedSemaphore, &counted(0)).is_some());

@@ -1,4 +1,4 @@
-//! `distlock latch`: set a count, count it down, tell it.
+//! `distlock latch`: set a count, count it down, print it.
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ pub(super) async fn latch(plan: Latch) -> Result<Exit, Failure> {
     let (count, set) = match plan.act {
         LatchAct::Init(count) => {
             let set = latch.init(count).await?;
-            // Whoever comes second wants to know what it waits for.
+            // The count that another process set stays: it is printed instead.
             let count = if set { i64::from(count) } else { latch.count().await? };
             (count, Some(set))
         }
@@ -29,10 +29,11 @@ pub(super) async fn latch(plan: Latch) -> Result<Exit, Failure> {
         print::out(&format!("{report}\n"))?;
     } else {
         let name = print::name(name);
-        let kept = if set == Some(false) { " (set before)" } else { "" };
+        let kept = if set == Some(false) { " (the latch had a count before)" } else { "" };
         print::out(&match count {
             0 => format!("{name} is open{kept}\n"),
-            count => format!("{name} opens after {count} more{kept}\n"),
+            1 => format!("{name} opens after 1 more count-down{kept}\n"),
+            count => format!("{name} opens after {count} more count-downs{kept}\n"),
         })?;
     }
     Ok(Exit::Done)

@@ -30,8 +30,8 @@ pub(super) async fn permits(plan: Permits) -> Result<Exit, Failure> {
         (None, Some(found)) => {
             let kind = find::certain(found, &plan.name)?;
             if !kind.has_permits() {
-                let (name, kind) = (print::name(&plan.name), kind.word());
-                return Err(Failure::Conflict(format!("{name} is a {kind}, which has no permits")));
+                let (name, kind) = (print::name(&plan.name), find::a(kind));
+                return Err(Failure::Conflict(format!("{name} is {kind}, which has no permits")));
             }
             kind
         }
@@ -104,7 +104,7 @@ fn text_of(seen: &Snapshot, before: Option<i64>) -> String {
     let before = before.map(|before| format!(" (before: {before})")).unwrap_or_default();
     let rest = match free {
         0.. => format!("{free} free"),
-        short => format!("{} to be returned before one is free", -short + 1),
+        short => format!("0 free, and {} too many are taken", -short),
     };
     let word = if permits == 1 { "permit" } else { "permits" };
     format!("{name}: {permits} {word}{before}, {taken} taken, {rest}\n")

@@ -176,14 +176,14 @@ impl Plan {
                 json: doctor.json,
             }),
             Command::Bench(bench) => Plan::Bench(Bench {
-                store: Store::new(bench.store, bench.kind)?,
+                store: Store::new(bench.store, bench.kind)?.with_different_members(bench.kind)?,
                 lock: Choice::trial(bench.kind, "bench")?,
                 tasks: bench.tasks,
                 time: bench.seconds,
                 json: bench.json,
             }),
             Command::Demo(demo) => Plan::Demo(Demo {
-                store: Store::new(demo.store, demo.kind)?,
+                store: Store::new(demo.store, demo.kind)?.with_different_members(demo.kind)?,
                 lock: Choice::trial(demo.kind, "demo")?,
                 tasks: demo.tasks,
                 stock: demo.stock,
@@ -197,7 +197,7 @@ impl Plan {
 
 /// The store of a command that looks for locks of others.
 fn looking(args: args::Store, kind: Kind) -> Result<Store, Failure> {
-    let store = Store::new(args, kind)?;
+    let store = Store::new(args, kind)?.with_different_members(kind)?;
     store.warn_of_weakness(kind);
     Ok(store)
 }

@@ -62,7 +62,7 @@ impl Run {
                 "--on-lost does not fit --kind {kind}: it has no lease that could be lost"
             ));
         }
-        let store = Store::new(run.store, kind)?;
+        let store = Store::new(run.store, kind)?.with_different_members(kind)?;
         store.warn_of_weakness(kind);
         Ok(Run {
             store,

@@ -79,6 +79,19 @@ impl Store {
         Ok(Store { urls: urls.collect::<Result<_, _>>()?, prefix: args.prefix })
     }
 
+    /// Refuses a redlock one server of which is named twice: its vote would count twice.
+    pub(super) fn with_different_members(self, kind: Kind) -> Result<Store, Failure> {
+        let servers: Vec<String> = self.addresses().iter().map(|address| server(address)).collect();
+        let twice = (1..servers.len()).find(|&at| servers[..at].contains(&servers[at]));
+        match twice.filter(|_| kind == Kind::Redlock) {
+            None => Ok(self),
+            Some(at) => Err(Failure::Usage(format!(
+                "the server of {} is named twice: --kind redlock needs different servers",
+                self.addresses()[at]
+            ))),
+        }
+    }
+
     /// Warns where locks protect less than their user may think: for commands that others must be excluded from, or that look for
     /// locks of others.
     pub(super) fn warn_of_weakness(&self, kind: Kind) {
@@ -189,6 +202,21 @@ fn address(url: &str) -> String {
     }
 }
 
+/// The server of an address: its databases fail together, and this machine has several names.
+fn server(address: &str) -> String {
+    let Some((scheme, place)) = address.split_once("://") else { return address.to_owned() };
+    if !matches!(scheme, "redis" | "rediss") {
+        return address.to_owned();
+    }
+    let place = place.split('/').next().unwrap_or_default().to_ascii_lowercase();
+    let (host, port) = match place.rsplit_once(':') {
+        Some((host, port)) if port.chars().all(|c| c.is_ascii_digit()) => (host, port),
+        _ => (place.as_str(), "6379"),
+    };
+    let host = if matches!(host, "localhost" | "[::1]") { "127.0.0.1" } else { host };
+    format!("{host}:{port}")
+}
+
 /// What is safe to print of a URL.
 fn scheme(url: &str) -> &str {
     url.split(':').next().unwrap_or_default()
@@ -245,6 +273,21 @@ mod tests {
         assert!(has_password("redis+sentinel://h/m?sentinel_user=u&sentinel_pass=pw"));
         assert!(!has_password("redis+sentinel://h/m?sentinel_user=u"));
         assert!(!has_password("rediss://h?ca=/c.pem&sni=n"));
+    }
+
+    #[test]
+    fn one_server_is_one_member() {
+        let store = |urls: &[&str]| {
+            let urls = urls.iter().map(|&url| url.to_owned()).collect();
+            Store { urls, prefix: None }.with_different_members(Kind::Redlock)
+        };
+        assert!(store(&["redis://a", "redis://b", "redis://a:6380"]).is_ok());
+        assert!(store(&["memory:1", "memory:2", "file:/a", "file:/b"]).is_ok());
+        for twice in
+            [["redis://a/1", "rediss://u:p@A:6379"], ["redis://localhost", "redis://127.0.0.1"]]
+        {
+            assert!(store(&twice).is_err(), "{twice:?}");
+        }
     }
 
     #[test]

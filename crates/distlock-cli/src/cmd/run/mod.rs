@@ -52,32 +52,30 @@ async fn explained(lock: &Lock, plan: &Run, error: Error) -> Failure {
 
 /// Connects. With a time to wait, a store that cannot be reached is tried again until that is over.
 async fn open(plan: &Run, setup: &Setup, until: Option<Instant>, teller: &Teller) -> Result<Lock> {
-    let mut said = false;
+    let Some(until) = until else { return Lock::open(&plan.store, &plan.lock, setup).await };
+    let mut last: Option<Error> = None;
     loop {
-        let error = match until {
-            None => return Lock::open(&plan.store, &plan.lock, setup).await,
-            Some(until) => {
-                match timeout_at(until, Lock::open(&plan.store, &plan.lock, setup)).await {
-                    Ok(Err(error)) if error.is_retryable() => error,
-                    Ok(done) => return done,
-                    Err(_) => {
-                        let text = format!(
-                            "no reply from {} within --wait",
-                            plan.store.addresses().join(", ")
-                        );
-                        return Err(Error::new(ErrorKind::Unavailable, text));
-                    }
-                }
+        let error = match timeout_at(until, Lock::open(&plan.store, &plan.lock, setup)).await {
+            Ok(Err(error)) if error.is_retryable() => error,
+            Ok(done) => return done,
+            Err(_) => {
+                return Err(last.unwrap_or_else(|| {
+                    let place = plan.store.addresses().join(", ");
+                    Error::new(
+                        ErrorKind::Unavailable,
+                        format!("no reply from {place} within --wait"),
+                    )
+                }));
             }
         };
-        let left = until.map_or(Duration::ZERO, |until| until - Instant::now());
+        let left = until - Instant::now();
         if left.is_zero() {
             return Err(error);
         }
-        if !said {
-            said = true;
+        if last.is_none() {
             teller.say_at_once(&format!("{error}; trying again for {}", duration::show(left)));
         }
+        last = Some(error);
         sleep(left.min(RETRY)).await;
     }
 }
