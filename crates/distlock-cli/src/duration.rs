@@ -18,9 +18,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
 /// Like [`parse`], for durations that make no sense at zero.
 pub(crate) fn parse_nonzero(text: &str) -> Result<Duration, String> {
     match parse(text)? {
-        Duration::ZERO => {
-            Err("it would end before it began; leave the option out for no limit".into())
-        }
+        Duration::ZERO => Err("must be greater than 0; omit the option for no limit".into()),
         duration => Ok(duration),
     }
 }
@@ -28,8 +26,8 @@ pub(crate) fn parse_nonzero(text: &str) -> Result<Duration, String> {
 /// Like [`parse`], for how often a store is asked: not so often that asking is all it does, nor so rarely that clocks end before.
 pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
     match parse(text)? {
-        interval if interval < SHORTEST_INTERVAL => Err("use 50ms or more".into()),
-        interval if interval > LONGEST_INTERVAL => Err("use 365d or less".into()),
+        interval if interval < SHORTEST_INTERVAL => Err("must be at least 50ms".into()),
+        interval if interval > LONGEST_INTERVAL => Err("must be at most 365d".into()),
         interval => Ok(interval),
     }
 }

@@ -80,7 +80,10 @@ pub(crate) async fn find(locks: &Locks, name: &str) -> Result<Option<Found>> {
     };
     match seen {
         Some(seen) if !seen.queue.is_empty() => return one(Kind::Fair, seen),
-        Some(seen) if seen.is_held() => return one(Kind::Mutex, seen),
+        // Once more as what it is shown as: the waiters of a fair lock are others.
+        Some(seen) if seen.is_held() => {
+            return one(Kind::Mutex, locks.mutex(name).inspect().await?);
+        }
         Some(_) if met.conflict.is_none() => return Ok(None),
         _ => {}
     }

@@ -11,7 +11,7 @@ pub(crate) fn out(text: &str) -> Result<(), Failure> {
     out_while_read(text).map(drop)
 }
 
-/// Writes to standard output, for those who would go on writing: false if nobody reads it any more.
+/// Writes to standard output, for callers that would go on writing: false if the reader is gone.
 pub(crate) fn out_while_read(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
     written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
@@ -114,7 +114,7 @@ fn unwanted() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
-/// Colours, if somebody is there to see them.
+/// Colours, for terminals.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paint(bool);
 

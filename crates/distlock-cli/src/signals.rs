@@ -11,7 +11,7 @@ const END: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
 /// Those that mean whatever a program says they mean. Uncaught they would end us, and the command with us.
 const ITS_OWN: [Signal; 2] = [Signal::USR1, Signal::USR2];
 
-/// Signals, each as a stream; those are missing that whoever started us had ignored.
+/// Signals, each as a stream; without those that were ignored when this process started.
 pub(crate) struct Signals {
     streams: Vec<(Signal, unix::Signal)>,
     /// Caught, and then disregarded: see [`Signals::refuse_suspension`].
@@ -29,7 +29,7 @@ impl Signals {
     /// The same and those that a command may want to have, for who runs one.
     pub(crate) fn for_a_command() -> io::Result<Signals> {
         let mut signals = Signals::of(&[&END[..], &ITS_OWN].concat())?;
-        // Some daemons ignore it, and what they start inherits that: then nobody is told how a command ended.
+        // Some daemons ignore it, and what they start inherits that: then the end of a command is not reported.
         signals.children = Some(unix::signal(SignalKind::child())?);
         Ok(signals)
     }
@@ -65,7 +65,7 @@ impl Signals {
         .await
     }
 
-    /// The next signal that asks us to end. One that is for a command is for nobody while there is none. Cancel safe.
+    /// The next signal that asks us to end. Signals for a command are dropped while there is none. Cancel safe.
     pub(crate) async fn asked_to_end(&mut self) -> Signal {
         loop {
             let signal = self.recv().await;

@@ -200,9 +200,9 @@ pub(crate) fn why_wait(kind: Kind, lock: &Snapshot) -> Option<String> {
     let name = print::name(&lock.name);
     match (kind, lock.count) {
         (Kind::Latch, None | Some(0)) => None,
-        (Kind::Latch, Some(count)) => Some(format!(
-            "waiting for the latch {name}, which opens after {count} more count-downs"
-        )),
+        (Kind::Latch, Some(count)) => {
+            Some(format!("waiting for the latch {name}, whose count is {count}"))
+        }
         (Kind::Semaphore | Kind::LeasedSemaphore, Some(left)) if left > 0 => None,
         (Kind::Semaphore | Kind::LeasedSemaphore, _) => {
             Some(format!("waiting for a permit of {name}: all are taken"))
@@ -283,7 +283,7 @@ mod tests {
         let (free, held) = (Snapshot::free("x"), held());
         assert_eq!(why_wait(Kind::Mutex, &free), None);
         let why = why_wait(Kind::Fair, &held).expect("it is held");
-        assert!(why.contains("held by somebody"), "{why}");
+        assert!(why.contains("held by its-owner"), "{why}");
 
         let counted = |count| Snapshot::free("x").with_count(Some(count));
         let why = why_wait(Kind::Latch, &counted(2)).expect("it is shut");
@@ -295,14 +295,14 @@ mod tests {
 
     #[test]
     fn what_unlock_freed_is_printed() {
-        assert_eq!(freed(Kind::Rw, &held(), true), "x is free; it was held by somebody");
+        assert_eq!(freed(Kind::Rw, &held(), true), "x is free; it was held by its-owner");
         assert_eq!(freed(Kind::Simple, &Snapshot::free("x"), false), "x was free");
         assert_eq!(freed(Kind::Latch, &Snapshot::free("x"), true), "x is open");
         let permits = freed(Kind::Semaphore, &held(), true);
-        assert_eq!(permits, "x has its permits back; they were held by somebody");
+        assert_eq!(permits, "x has its permits back; they were held by its-owner");
     }
 
     fn held() -> Snapshot {
-        Snapshot::held("x", vec![Holder::new("somebody", 1)], std::time::Duration::from_secs(1))
+        Snapshot::held("x", vec![Holder::new("its-owner", 1)], std::time::Duration::from_secs(1))
     }
 }

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, WaitOptions};
 
-/// The dead whose parents died before them wait for us. Nobody else does, and each keeps its number until then.
+/// The dead whose parents died before them wait for us. Each keeps its number until then.
 const BURIALS: Duration = Duration::from_secs(10);
 
 /// The processes that descend from us.
 pub(super) struct Family {
-    /// Ourselves; nobody where the system does not tell who descends from whom.
+    /// This process; `None` where the system does not tell who descends from whom.
     us: Option<Process>,
     /// What descended from us before the command did: a shell that became us may have left it.
     others: Vec<Process>,
@@ -47,7 +47,7 @@ impl Family {
         found.filter(|one| !one.dead && one.session == us.session).map(|one| one.pid).collect()
     }
 
-    /// Waits for the dead that are ours to wait for, now and then; somebody else waits for `command`.
+    /// Waits for the dead that are ours to wait for, now and then; another task waits for `command`.
     pub(super) fn tidy(&mut self, command: Pid) {
         let Some(us) = &self.us else { return };
         if self.buried.elapsed() < BURIALS {
@@ -67,7 +67,7 @@ impl Family {
         let others = |one: &Process| {
             self.others.iter().any(|other| (other.pid, other.began) == (one.pid, one.began))
         };
-        let mut rest = everybody();
+        let mut rest = all_processes();
         rest.retain(|one| !others(one));
         let mut found = Vec::new();
         let mut parents = vec![us.pid];
@@ -105,7 +105,7 @@ pub(super) fn in_foreground() -> bool {
     listens(&String::from_utf8_lossy(&stat)).unwrap_or(false)
 }
 
-/// The same, read from `proc(5)`'s stat. A group that began in another namespace has no number, and is nobody's to be compared with.
+/// The same, read from `proc(5)`'s stat. A group that began in another namespace has no number, and cannot be compared.
 fn listens(stat: &str) -> Option<bool> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let (ours, foreground): (i32, i32) =
@@ -114,7 +114,7 @@ fn listens(stat: &str) -> Option<bool> {
 }
 
 /// Every process that can be seen. What starts or ends meanwhile may be missing.
-fn everybody() -> Vec<Process> {
+fn all_processes() -> Vec<Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     names
@@ -170,6 +170,6 @@ mod tests {
     #[test]
     fn we_are_among_those_that_are_seen() {
         let us = std::process::id();
-        assert!(everybody().iter().any(|one| one.pid.as_raw_nonzero().get() as u32 == us));
+        assert!(all_processes().iter().any(|one| one.pid.as_raw_nonzero().get() as u32 == us));
     }
 }

@@ -124,7 +124,7 @@ impl Child {
         }
     }
 
-    /// Sends a signal to the command and nobody else.
+    /// Sends a signal to the command alone.
     pub(crate) fn signal_alone(&mut self, signal: Signal) {
         // Once it has been waited for, its number may be another's.
         if self.process.id().is_some() {
@@ -143,11 +143,11 @@ impl Child {
     }
 
     fn note(&mut self, sent: Result<(), Errno>) {
-        // Any other error means that nobody is left to hear it.
+        // Any other error means that no process is left to receive it.
         if sent == Err(Errno::PERM) && !self.out_of_reach {
             self.out_of_reach = true;
             print::complain(
-                "the command runs as another user and cannot be signalled: it may outlive the lock",
+                "the command runs as another user and cannot be signalled: it may outlive the lock; run distlock as that user",
             );
         }
     }
@@ -208,7 +208,7 @@ impl Guardian {
         self.0.stdin.as_mut().map_or(Ok(()), |pipe| pipe.write_all(word.as_bytes()))
     }
 
-    /// What it does: waits for the word that all is well, or for the end of whoever should have given it.
+    /// What it does: waits for the word that all is well, or for the end of the process that should have given it.
     fn be() -> io::Result<()> {
         let mut told = String::new();
         io::stdin().read_to_string(&mut told)?;
@@ -242,7 +242,7 @@ pub(crate) fn run_if_asked() -> Option<Exit> {
         let program = args.next()?;
         Some(become_command(parent, &program, args))
     } else if subcommand == GUARDIAN {
-        // An error means that nobody is left to be killed.
+        // An error means that no process is left to be killed.
         let _ = Guardian::be();
         Some(Exit::Done)
     } else {
@@ -253,7 +253,7 @@ pub(crate) fn run_if_asked() -> Option<Exit> {
 /// Does not return, unless to say why it could not.
 fn become_command(parent: Pid, program: &OsString, args: impl Iterator<Item = OsString>) -> Exit {
     if let Err(cause) = die_with(parent) {
-        print::complain(&format!("cannot tie the command to this process: {cause}"));
+        print::complain(&format!("cannot make the command end with this process: {cause}"));
         return Exit::System;
     }
     let cause = Command::new(program).args(args).exec();
@@ -261,7 +261,7 @@ fn become_command(parent: Pid, program: &OsString, args: impl Iterator<Item = Os
     Exit::of_exec(&cause)
 }
 
-/// If we are killed, nobody renews the lock and nobody would stop the command: the kernel does.
+/// If this process is killed, the lock is not renewed, and the kernel must kill the command.
 #[cfg(target_os = "linux")]
 fn die_with(parent: Pid) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;

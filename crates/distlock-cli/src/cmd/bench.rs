@@ -28,7 +28,7 @@ const ENOUGH: usize = 1_000_000;
 pub(super) async fn bench(plan: Bench) -> Result<Exit, Failure> {
     let mut signals = Signals::new().map_err(|cause| Failure::System("catch signals", cause))?;
     let mut clients = Vec::new();
-    // Waking somebody up takes two.
+    // A wake-up takes two clients.
     for _ in 0..plan.tasks.clamp(2, CLIENTS) {
         let lock = Lock::open(&plan.store, &plan.lock, &Setup::default()).await?;
         clients.push(Arc::new(lock));
@@ -55,14 +55,14 @@ struct Report {
     wakes: Times,
 }
 
-/// Nobody else wants the lock.
+/// Without contention.
 struct Alone {
     locks: Times,
     unlocks: Times,
     took: Duration,
 }
 
-/// Everybody wants the lock.
+/// With contention.
 struct Crowd {
     waits: Times,
     took: Duration,

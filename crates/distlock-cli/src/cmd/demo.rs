@@ -81,7 +81,7 @@ impl Shop {
     }
 }
 
-/// What came out of one rush.
+/// The result of one rush.
 #[derive(Debug)]
 struct Outcome {
     sold: u32,

@@ -48,14 +48,14 @@ fn on(
     work: impl Future<Output = Result<Exit, Failure>>,
 ) -> Result<Exit, Failure> {
     let runtime = runtime.enable_all().build();
-    let runtime = runtime.map_err(|cause| Failure::System("start", cause))?;
+    let runtime = runtime.map_err(|cause| Failure::System("start the runtime", cause))?;
     let exit = runtime.block_on(work);
     // Name look-ups and other blocking work that may still be under way must not keep us.
     runtime.shutdown_background();
     exit
 }
 
-/// How long a program that is on its way out waits for the store to hear of it.
+/// How long the last release may take before the program exits.
 const FAREWELL: Duration = Duration::from_secs(3);
 
 /// Releases what is still held, unless the store takes too long: then the leases do it.

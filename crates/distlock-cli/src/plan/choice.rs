@@ -14,7 +14,7 @@ pub(crate) struct Choice {
     pub(crate) names: Vec<String>,
     /// The reading half of a read-write lock.
     pub(crate) read: bool,
-    /// How many permits there are in all, if nobody has set that.
+    /// How many permits there are in all, if that is not set.
     pub(crate) permits: Option<u32>,
 }
 
@@ -28,7 +28,7 @@ impl Choice {
         Ok(Choice { kind, names: vec![name], read: false, permits: None })
     }
 
-    /// One lock that nobody else uses, with one permit, for `what`.
+    /// One lock with a name of its own and one permit, for `what`.
     pub(super) fn trial(kind: Kind, what: &str) -> Result<Choice, Failure> {
         let name = match kind {
             Kind::Latch => {

@@ -11,7 +11,7 @@ use crate::print;
 /// The state directory, if the user has one.
 fn dir() -> Option<PathBuf> {
     let set = |key| env::var_os(key).map(PathBuf::from).filter(|path| path.is_absolute());
-    // A home that does not exist is what system accounts have; making one would surprise everybody.
+    // A home that does not exist is what system accounts have; it is not created for them.
     let home = || set("HOME").filter(|home| home.is_dir()).map(|home| home.join(".local/state"));
     set("XDG_STATE_HOME").or_else(home)
 }
@@ -47,7 +47,7 @@ pub(super) fn audit_log() -> Result<PathBuf, Failure> {
     }
 }
 
-/// The last resort. Anybody can put something in our place in `/tmp`, so what stands there must be ours alone.
+/// The last resort. Every user can create this path in `/tmp` first, so it must belong to this user alone.
 fn own_temporary_directory() -> Result<PathBuf, Failure> {
     let uid = rustix::process::geteuid().as_raw();
     let dir = env::temp_dir().join(format!("distlock-{uid}"));

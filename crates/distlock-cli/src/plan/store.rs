@@ -23,7 +23,7 @@ pub(crate) struct Store {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Setup {
     pub(crate) watchdog: Option<Duration>,
-    /// Without waiting for anybody to answer.
+    /// Do not wait for the server to answer.
     pub(crate) lazy: bool,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     /// As what holders are known to others.

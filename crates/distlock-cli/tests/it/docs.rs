@@ -66,8 +66,12 @@ fn arguments(words: &[String]) -> Option<Vec<String>> {
     };
     let mut args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
     for i in 1..args.len() {
-        if args[i - 1] == "--url" {
-            args[i] = format!("redis://127.0.0.1:{i}"); // refuses too; members of a redlock differ
+        match args[i - 1].as_str() {
+            // Refuses too; members of a redlock differ.
+            "--url" => args[i] = format!("redis://127.0.0.1:{i}"),
+            // A store that cannot be reached is tried again for as long.
+            "--wait" | "-w" => args[i] = "100ms".to_owned(),
+            _ => {}
         }
     }
     if args.first().is_some_and(|command| command == "watch") {

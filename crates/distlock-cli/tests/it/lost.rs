@@ -256,3 +256,14 @@ fn a_policy_for_what_cannot_be_lost_is_64() {
         assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{options:?}");
     }
 }
+
+#[test]
+fn a_command_that_its_lease_stops_is_told_why_so_early() {
+    let bench = Bench::new();
+    let stopped = output(bench.run(&["--lease", "2s"], "x", "while :; do sleep 0.02; done"));
+    assert_eq!(stopped.status.code(), Some(70), "{stopped:?}");
+    let said = String::from_utf8(stopped.stderr).unwrap();
+    for part in ["the lease of 2.0 s", "the last 666 ms", "SIGTERM", "dead before the lease ends"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}

@@ -29,6 +29,7 @@ fn what_was_done_is_in_the_log_and_on_standard_error() {
         let (out, err) = (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap());
         assert_eq!(status.code(), Some(0), "{err}");
         assert!(out.starts_with("x is free; it was held by ") && out.contains(owner), "{out}");
+        assert!(out.contains("may still run for at most ") && out.contains("renewal"), "{out}");
         // One line, and nothing in it that is not to be read.
         assert_eq!(err.matches('\n').count(), 1, "{err:?}");
         assert!(err.contains("audit: ") && err.contains(owner), "{err:?}");
@@ -41,6 +42,7 @@ fn what_was_done_is_in_the_log_and_on_standard_error() {
             assert_eq!(line["former_holders"], holders);
             assert_eq!((&line["lock"], &line["kind"]), (&json!("x"), &json!("mutex")));
             assert_eq!(line["reason"], reason);
+            assert_eq!(line["address"], bench.url());
             assert_eq!(line["uid"], rustix::process::getuid().as_raw());
             assert_eq!(line["time"], begin["time"]);
         }
@@ -56,6 +58,36 @@ fn what_was_done_is_in_the_log_and_on_standard_error() {
             (&json!({ "freed": false }), &Value::Null)
         );
     }
+}
+
+#[test]
+fn the_address_in_the_log_has_no_password() {
+    let server = Server::builder(Flavor::Redis).start_blocking();
+    let bench = Bench::on(server.user_with("lk", &["~*", "&*", "+@all"].map(String::from)));
+    assert_eq!(code(bench.distlock(["unlock", "--force", "x"])), 0);
+    let [begin, end] = &log(&bench)[..] else { panic!("two lines: {:?}", log(&bench)) };
+    for line in [begin, end] {
+        assert_eq!(line["address"], format!("redis://{}", server.addr()), "{line}");
+    }
+    let url = bench.url();
+    let (credentials, _) = url.rsplit_once('@').unwrap();
+    let (_, password) = credentials.rsplit_once(':').unwrap();
+    let log = fs::read_to_string(bench.path("audit.log")).unwrap();
+    assert!(!log.contains(password), "{log}");
+}
+
+#[test]
+fn it_is_told_for_how_long_the_command_may_still_run() {
+    let bench = Bench::new();
+    let holder = bench.hold(&["--watchdog", "9s"], "x");
+    let freed = bench.json(["unlock", "--force", "x"]);
+    assert!((1..=9_000).contains(&freed["may_run_ms"].as_u64().unwrap()), "{freed}");
+    assert_eq!(holder.end(), Some(70));
+    let holder = bench.hold(&["--kind", "semaphore", "-n", "1"], "pool");
+    let said = output(bench.distlock(["unlock", "--force", "pool"]));
+    let out = String::from_utf8(said.stdout).unwrap();
+    assert!(out.contains("run to their end"), "{out}");
+    assert!(holder.leave().is_some_and(|code| code == 70), "it ended by itself, without its permit");
 }
 
 /// A script that takes an error for "not done" would do it again, to the next holder.

@@ -1,4 +1,4 @@
-//! Whoever asks twice means it; but not everything that comes twice was asked twice.
+//! A request to end that is repeated kills; but not every signal that comes twice is a repeated request.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(heard([(10, int), (4_900, int)]), [New, Repeated]);
         // As GNU `timeout` sends it.
         assert_eq!(heard([(10, term), (11, term)]), [New, Echo]);
-        // Counted from the one that was passed on, so that whoever hammers on the keys is heard, too.
+        // Counted from the one that was passed on, so that keys pressed again and again count, too.
         assert_eq!(heard([(0, int), (300, int), (600, int)]), [New, Echo, Repeated]);
         // A query that is cancelled now and then.
         assert_eq!(heard([(0, int), (6_000, int), (12_000, int)]), [New, New, New]);

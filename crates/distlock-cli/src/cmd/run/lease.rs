@@ -49,7 +49,7 @@ impl Lease {
         }
     }
 
-    /// From now on there is the grace and no more: somebody may have taken the lock away with most of the lease left. What
+    /// From now on there is the grace and no more: the lock may have been taken away with most of the lease left. What
     /// has ended stays ended.
     pub(super) fn cut(&mut self, now: Moment) {
         self.ends = self.ends.min(now.after(self.grace));

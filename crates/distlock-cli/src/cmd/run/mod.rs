@@ -141,10 +141,10 @@ fn label(command: &[OsString]) -> Option<String> {
 /// Why the command was stopped, in words.
 fn why_stopped(why: Why, plan: &Run) -> String {
     match (why, plan.lease) {
-        (Why::Lost, _) => "the lock was lost".to_owned(),
+        (Why::Lost, _) => "it was lost".to_owned(),
         (Why::Ending, None) => "it could not be renewed in time".to_owned(),
         (Why::Ending, Some(lease)) if plan.on_lost == OnLost::Kill => {
-            format!("the lease of {} was about to end", duration::show(lease))
+            format!("its lease ended after {}", duration::show(lease))
         }
         (Why::Ending, Some(lease)) => {
             let grace = lease::grace(lease);

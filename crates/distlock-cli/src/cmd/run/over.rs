@@ -94,7 +94,7 @@ pub(super) async fn watch_over(
                 killed.get_or_insert(now);
             }
             // The next holder must not come in beside one that has not died yet. But some cannot: the disk does not answer, or
-            // nobody waits for them.
+            // their parent does not reap them.
             if !left || killed.is_some_and(|at| now >= at.after(LONGEST_GRACE)) {
                 child.dismiss();
                 return Ok(End { status, stopped });

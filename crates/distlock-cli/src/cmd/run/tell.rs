@@ -32,7 +32,7 @@ impl Teller {
         if !verbose {
             return Ok(Teller { loud: None });
         }
-        // The engine must not wait for whoever reads what we say.
+        // The engine must not wait for the reader of standard error.
         let (sender, lines) = mpsc::channel::<Option<String>>();
         let writer = thread::Builder::new().name("distlock-verbose".into()).spawn(move || {
             while let Ok(Some(line)) = lines.recv() {
@@ -106,7 +106,7 @@ struct Lines(Sender<Option<String>>);
 
 impl Lines {
     fn say(&self, line: String) {
-        // Whoever speaks after the last word is not heard.
+        // What comes after the last line is dropped.
         let _ = self.0.send(Some(line));
     }
 }
@@ -127,7 +127,7 @@ impl Observer for Lines {
                 format!("too few replicas acknowledged {}: the acquire was rolled back", name())
             }
             Event::Reconnected => "connected to the server again".to_owned(),
-            // Asking is no news, and whoever polls does it many times a second.
+            // Attempts are no news, and waiters that poll make many a second.
             _ => return,
         };
         self.say(line);

@@ -33,7 +33,7 @@ pub(super) async fn watch(plan: Watch) -> Result<Exit, Failure> {
     match end? {
         End::Seen => match looking.await {
             Ok(()) => Ok(Exit::Done),
-            Err(cause) => Err(Failure::System("go on looking", cause.into())),
+            Err(cause) => Err(Failure::System("poll the store", cause.into())),
         },
         End::Enough => Ok(Exit::Done),
         End::Signal(signal) => Ok(Exit::Signal(signal.as_raw())),
@@ -84,7 +84,9 @@ async fn in_lines(
             // On another thread: a reader that does not read on must not keep signals from ending us.
             let read = tokio::task::spawn_blocking(move || print::out_while_read(&line)).await;
             // The reader may want no more: `distlock watch --json | head`.
-            if !read.map_err(|cause| Failure::System("go on writing", cause.into()))?? {
+            if !read
+                .map_err(|cause| Failure::System("write to standard output", cause.into()))??
+            {
                 return Ok(End::Enough);
             }
         }
