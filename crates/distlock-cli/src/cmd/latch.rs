@@ -2,13 +2,22 @@
 
 use serde_json::json;
 
+use crate::args::Kind;
 use crate::exit::{Exit, Failure};
-use crate::plan::{Latch, LatchAct, Setup};
+use crate::find;
+use crate::lock::Lock;
+use crate::plan::{Choice, Latch, LatchAct, Setup};
 use crate::print;
 
 pub(super) async fn latch(plan: Latch) -> Result<Exit, Failure> {
-    let stores = plan.store.connect(&Setup::default()).await?;
-    let latch = stores[0].latch(&plan.name);
+    let choice =
+        Choice { kind: Kind::Latch, names: vec![plan.name.clone()], read: false, permits: None };
+    let lock = Lock::open(&plan.store, &choice, &Setup::default()).await?;
+    // On a server a semaphore with this name would be counted down as well.
+    if let Some(found) = super::found(&lock, &plan.store, &choice).await? {
+        find::check(&found, Kind::Latch, &plan.name)?;
+    }
+    let latch = lock.stores()[0].latch(&plan.name);
     let name = latch.name();
     let (count, set) = match plan.act {
         LatchAct::Init(count) => {

@@ -129,6 +129,14 @@ fn a_wrong_kind_is_65_and_the_message_names_the_right_one() {
         // On a server both kinds of semaphore are a number, and one must not take the permits of the other.
         let said = output(bench.run(&["--kind", "semaphore", "-n", "2"], "builds", "echo never"));
         assert_eq!(said.status.code(), Some(65), "{said:?}");
+        // Nor must a latch count them down.
+        for act in ["down", "count"] {
+            let said = output(bench.distlock(["latch", act, "builds"]));
+            let text = String::from_utf8(said.stderr).unwrap();
+            assert_eq!(said.status.code(), Some(65), "{text}");
+            assert!(text.contains("builds is a leased_semaphore, not a latch"), "{text}");
+        }
+        assert_eq!(bench.show("builds")["available"], json!(1));
         for (holder, ..) in holders {
             assert_eq!(holder.leave(), Some(0));
         }

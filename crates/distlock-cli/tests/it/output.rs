@@ -80,3 +80,55 @@ fn output_that_gets_lost_is_71_unless_nobody_reads_it() {
         assert_eq!(code(unread), 0, "{args:?}");
     }
 }
+
+/// Whatever a terminal shows of a line beyond its last column stands on another line, where it reads like another lock.
+#[test]
+fn eighty_columns_are_enough() {
+    let bench = Bench::new();
+    let name = "a:rather-long-name:of-a-lock";
+    let script = "#!/bin/sh\necho > ready\nread line\n";
+    let command = "a-command-with-a-long-name-so-that-its-holder-is-wide.sh";
+    std::fs::write(bench.path(command), script).unwrap();
+    let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(bench.path(command), all).unwrap();
+    let path = format!("./{command}");
+    let mut run = bench.distlock(["run", name, "--", &path]);
+    let run = run.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let holder = crate::support::Holder(run);
+    bench.await_file("ready");
+    let owner = bench.show(name)["holders"][0]["owner"].as_str().unwrap().to_owned();
+    for args in [&["ls"][..], &["show", name]] {
+        let mut command = bench.distlock(args.iter().copied());
+        command.env("NO_COLOR", "1");
+        let mut terminal = Terminal::start(&command, 24, 80);
+        assert_eq!(terminal.end().code(), Some(0), "{args:?}");
+        crate::support::wait_until("output", || terminal.bytes().ends_with(b"\n"));
+        let seen = text(&terminal.bytes());
+        assert!(seen.lines().all(|line| line.trim_end().chars().count() <= 80), "{seen}");
+        let joined: String = seen.split_whitespace().collect();
+        assert!(joined.contains(&command_label(&path)), "{args:?}: {seen}");
+        match args[0] {
+            "ls" => assert!(!seen.contains(&owner), "{seen}"),
+            _ => {
+                let (holder, id) =
+                    (seen.find("distlock run on").unwrap(), seen.find(&owner).unwrap());
+                assert!(holder < id, "{seen}");
+            }
+        }
+    }
+    let mut terminal = Terminal::start(&bench.distlock(["watch"]), 24, 80);
+    terminal.await_text("distlock run on");
+    crate::support::wait_until("the whole holder", || {
+        let joined: String = terminal.text().split_whitespace().collect();
+        joined.contains("wide.sh")
+    });
+    assert!(!terminal.text().contains(&owner));
+    terminal.press("q");
+    assert_eq!(terminal.end().code(), Some(0));
+    assert_eq!(holder.leave(), Some(1), "`read` at the end of its input");
+}
+
+/// The end of the label, which is what would be cut.
+fn command_label(path: &str) -> String {
+    path.trim_start_matches("./").chars().skip(30).collect()
+}

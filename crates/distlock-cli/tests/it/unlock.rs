@@ -87,7 +87,10 @@ fn it_is_told_for_how_long_the_command_may_still_run() {
     let said = output(bench.distlock(["unlock", "--force", "pool"]));
     let out = String::from_utf8(said.stdout).unwrap();
     assert!(out.contains("run to their end"), "{out}");
-    assert!(holder.leave().is_some_and(|code| code == 70), "it ended by itself, without its permit");
+    assert!(
+        holder.leave().is_some_and(|code| code == 70),
+        "it ended by itself, without its permit"
+    );
 }
 
 /// A script that takes an error for "not done" would do it again, to the next holder.
