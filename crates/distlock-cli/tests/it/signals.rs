@@ -5,8 +5,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::support::{
-    Bench, Holder, await_caught, await_exit, end, is_alive, is_ignored, is_stopped, kill, output,
-    pid_in, wait_until,
+    Bench, Holder, await_caught, await_exit, end, is_alive, is_ignored, is_skipped, is_stopped,
+    kill, output, pid_in, wait_until,
 };
 use distlock_testkit::Stopwatch;
 use rustix::process::Signal;
@@ -56,7 +56,7 @@ fn what_a_program_may_take_for_anything_is_no_request_to_end() {
 
 #[test]
 fn another_request_to_end_is_passed_on_as_it_is() {
-    if is_ignored(Signal::INT) {
+    if is_skipped(Signal::INT) {
         return;
     }
     let bench = Bench::new();

@@ -225,9 +225,19 @@ pub(crate) fn await_caught(child: &Child, signals: &[Signal]) {
     wait_until("signal handlers", || mask(&status, "SigCgt:") & wanted == wanted);
 }
 
-/// Whether whoever started the tests has this signal ignored, as `nohup` does; that is passed on to all they start.
+/// Whether the process that started the tests ignores this signal, as `nohup` and shells with jobs in the background do: all that the
+/// tests start inherits it.
 pub(crate) fn is_ignored(signal: Signal) -> bool {
     mask("/proc/self/status", "SigIgn:") & bit(signal) != 0
+}
+
+/// Whether a test about this signal has to be skipped; says so, so that it does not count as passed.
+pub(crate) fn is_skipped(signal: Signal) -> bool {
+    let ignored = is_ignored(signal);
+    if ignored {
+        println!("SKIPPED: {signal:?} is ignored by the process that started the tests");
+    }
+    ignored
 }
 
 fn bit(signal: Signal) -> u64 {
