@@ -4,6 +4,7 @@ mod start;
 
 pub use start::SentinelBuilder;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use redis::{RedisResult, Value};
@@ -156,16 +157,30 @@ impl SentinelSet {
     /// When that does not come about.
     pub async fn fail_over(&self) -> Arc<Server> {
         let old = self.primary().await;
+        let at_it = async |sentinel: &Server| {
+            // A sentinel that does not know of a good replica yet, or is at it already, refuses.
+            sentinel.try_cli(&["SENTINEL", "FAILOVER", NAME]).await.is_ok()
+        };
+        let mut chosen = None;
         let begun = async || {
             for sentinel in &self.sentinels {
-                // A sentinel that does not know of a good replica yet, or is at it already, refuses.
-                if sentinel.try_cli(&["SENTINEL", "FAILOVER", NAME]).await.is_ok() {
+                if at_it(sentinel).await {
+                    chosen = Some(sentinel.clone());
                     return true;
                 }
             }
             false
         };
         until("a sentinel begins", begun).await;
+        let sentinel = chosen.expect("one has begun");
+        // On a busy machine the sentinel may give up what it has begun: no replica answered it in time.
+        let over = async || {
+            if sentinel.has_given_up(&old).await {
+                at_it(&sentinel).await;
+            }
+            sentinel.names().await.is_some_and(|port| port != old.port())
+        };
+        until("the sentinel has a new primary", over).await;
         self.replaced(&old).await
     }
 
@@ -213,6 +228,18 @@ impl Server {
     /// Whether it says that it is a primary.
     pub async fn is_primary(&self) -> bool {
         self.try_cli(&["ROLE"]).await.is_ok_and(|role| format!("{role:?}").contains("master"))
+    }
+
+    /// Whether this sentinel, having begun to replace `old`, is no longer at it and still names `old`. Both stand in one reply: it cannot
+    /// be about to switch.
+    async fn has_given_up(&self, old: &Server) -> bool {
+        let Ok(reply) = self.try_cli(&["SENTINEL", "MASTER", NAME]).await else { return false };
+        let Ok(fields) = redis::from_redis_value::<HashMap<String, String>>(reply) else {
+            return false;
+        };
+        let still_old = fields.get("port").is_some_and(|port| *port == old.port().to_string());
+        still_old
+            && fields.get("flags").is_some_and(|flags| !flags.contains("failover_in_progress"))
     }
 
     /// The port of the server that this sentinel names; `None` if it does not answer.
