@@ -45,8 +45,20 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    fn parse(word: &Ident) -> Result<Kind> {
-        Ok(match word.to_string().as_str() {
+    fn parse(input: ParseStream<'_>) -> Result<Kind> {
+        const KINDS: &str = "mutex, fair, rw, fenced, spin, simple, multi, semaphore and leased_semaphore";
+        // `kind = fair` or `kind = "fair"`.
+        let (word, at) = if input.peek(LitStr) {
+            let text: LitStr = input.parse()?;
+            (text.value(), text.span())
+        } else {
+            let other = |e: Error| {
+                Error::new(e.span(), format!("expected a kind, as in `kind = fair`: one of {KINDS}"))
+            };
+            let word: Ident = input.parse().map_err(other)?;
+            (word.to_string(), word.span())
+        };
+        Ok(match word.as_str() {
             "mutex" => Kind::Lock("mutex"),
             "fair" => Kind::Lock("fair"),
             "fenced" => Kind::Lock("fenced"),
@@ -58,16 +70,13 @@ impl Kind {
             "leased_semaphore" => Kind::Permits("leased_semaphore"),
             "redlock" => {
                 let text = "a redlock needs its servers: call RedLock::new(name, &nodes).lock() in the function";
-                return Err(Error::new(word.span(), text));
+                return Err(Error::new(at, text));
             }
             "latch" => {
                 let text = "a latch is waited for, not held: call locks.latch(name).wait() in the function";
-                return Err(Error::new(word.span(), text));
+                return Err(Error::new(at, text));
             }
-            _ => {
-                let text = "no such kind: it is one of mutex, fair, rw, fenced, spin, simple, multi, semaphore and leased_semaphore";
-                return Err(Error::new(word.span(), text));
-            }
+            _ => return Err(Error::new(at, format!("no such kind: it is one of {KINDS}"))),
         })
     }
 }
@@ -75,7 +84,7 @@ impl Kind {
 /// What has been said so far, and where.
 #[derive(Default)]
 struct Said {
-    kind: Option<(Ident, Kind)>,
+    kind: Option<Kind>,
     wait: Option<Time>,
     lease: Option<(Span, Time)>,
     permits: Option<Expr>,
@@ -128,9 +137,7 @@ impl Said {
             "read" => self.read.replace(word.span()).is_some(),
             "kind" => {
                 input.parse::<Token![=]>()?;
-                let kind: Ident = input.parse()?;
-                let parsed = Kind::parse(&kind)?;
-                self.kind.replace((kind, parsed)).is_some()
+                self.kind.replace(Kind::parse(input)?).is_some()
             }
             "wait" => self.wait.replace(value(input)?.into()).is_some(),
             "lease" => self.lease.replace((word.span(), value(input)?.into())).is_some(),
@@ -140,7 +147,7 @@ impl Said {
             _ => return Err(Error::new(word.span(), format!("no such option: there are {WORDS}"))),
         };
         match twice {
-            true => Err(Error::new(word.span(), "this was said before")),
+            true => Err(Error::new(word.span(), "this option is given twice")),
             false => Ok(()),
         }
     }
@@ -148,9 +155,9 @@ impl Said {
     /// What all of it means.
     fn over(self, names: Vec<LitStr>) -> Result<Args> {
         let kind = match (self.kind, self.read) {
-            (Some((_, Kind::Write)), Some(_)) => Kind::Read,
+            (Some(Kind::Write), Some(_)) => Kind::Read,
             (_, Some(at)) => return Err(Error::new(at, "`read` goes with `kind = rw`")),
-            (Some((_, kind)), None) => kind,
+            (Some(kind), None) => kind,
             (None, None) if names.len() > 1 => Kind::Multi,
             (None, None) => Kind::Lock("mutex"),
         };

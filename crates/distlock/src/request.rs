@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -48,9 +49,13 @@ pub(crate) enum Got {
 /// # Ok::<(), distlock::Error>(())
 /// # }).unwrap();
 /// ```
+///
+/// A request that is dropped without either locks nothing. The compiler warns of it (`unused_must_use`); where a binding hides it from the
+/// compiler (`let _request = locks.mutex("k").lock();`), the library logs a warning with the place in the program at which the request was
+/// made (`tracing`, target `distlock`).
 #[must_use = "a request does nothing until it is awaited or finished with `.blocking()`"]
 pub struct Acquire<G, Ending> {
-    subject: Subject,
+    subject: Unused,
     owner: Option<Owner>,
     wait: Option<Duration>,
     lease: Option<Duration>,
@@ -67,20 +72,67 @@ enum Subject {
     All(Vec<Member>),
 }
 
+impl Subject {
+    fn members(&self) -> &[Member] {
+        match self {
+            Subject::One(member) => std::slice::from_ref(member),
+            Subject::All(members) => members,
+        }
+    }
+}
+
+/// What is asked for, until the request is used. Dropped before that it logs a warning.
+struct Unused {
+    subject: Option<Subject>,
+    /// Where the request was made; `None` where its drop is no mistake.
+    at: Option<&'static Location<'static>>,
+}
+
+impl Unused {
+    fn take(mut self) -> Subject {
+        self.subject.take().expect("BUG: a request is used once")
+    }
+}
+
+impl Drop for Unused {
+    fn drop(&mut self) {
+        if let (Some(subject), Some(at)) = (&self.subject, self.at) {
+            warn_unused(subject, at);
+        }
+    }
+}
+
+#[cold]
+fn warn_unused(subject: &Subject, at: &Location<'_>) {
+    // A panic between making the request and awaiting it is what the program hears of.
+    if std::thread::panicking() {
+        return;
+    }
+    let Some(first) = subject.members().first() else { return };
+    let (kind, name) = (first.kind.as_str(), first.name.as_deref().unwrap_or_default());
+    tracing::warn!(
+        target: "distlock", kind, name, %at,
+        "a request for a lock was dropped without being awaited: nothing was locked; add .await or .blocking()"
+    );
+}
+
 impl<G, Ending> Acquire<G, Ending> {
     /// A request for several locks, all or none.
+    #[track_caller]
     pub(crate) fn all(members: Vec<Member>) -> Acquire<G, Ending> {
         Acquire::of(Subject::All(members))
     }
 
     /// A request for one lock.
+    #[track_caller]
     pub(crate) fn one(member: Member) -> Acquire<G, Ending> {
         Acquire::of(Subject::One(member))
     }
 
+    #[track_caller]
     fn of(subject: Subject) -> Acquire<G, Ending> {
         Acquire {
-            subject,
+            subject: Unused { subject: Some(subject), at: Some(Location::caller()) },
             owner: None,
             wait: None,
             lease: None,
@@ -93,18 +145,22 @@ impl<G, Ending> Acquire<G, Ending> {
 
     /// What is asked for.
     pub(crate) fn members(&self) -> &[Member] {
-        match &self.subject {
-            Subject::One(member) => std::slice::from_ref(member),
-            Subject::All(members) => members,
-        }
+        self.subject.subject.as_ref().map_or(&[], Subject::members)
+    }
+
+    /// The same, as a part of something that the program may drop without a warning: a future of its own.
+    pub(crate) fn unwatched(mut self) -> Self {
+        self.subject.at = None;
+        self
     }
 
     /// Acquires as those who hold these locks already, unless it says itself who acquires.
     pub(crate) fn re_entering(mut self, holder: impl Fn(&Member) -> Option<Owner>) -> Self {
         if self.owner.is_none() {
-            let members = match &mut self.subject {
-                Subject::One(member) => std::slice::from_mut(member),
-                Subject::All(members) => members,
+            let members = match &mut self.subject.subject {
+                Some(Subject::One(member)) => std::slice::from_mut(member),
+                Some(Subject::All(members)) => members,
+                None => &mut [],
             };
             members.iter_mut().for_each(|member| member.owner = holder(member));
         }
@@ -113,7 +169,7 @@ impl<G, Ending> Acquire<G, Ending> {
 
     /// Polls instead of listening.
     pub(crate) fn polling(mut self, backoff: Backoff) -> Self {
-        if let Subject::One(member) = &mut self.subject {
+        if let Some(Subject::One(member)) = &mut self.subject.subject {
             member.spin = Some(backoff);
         }
         self
@@ -156,7 +212,7 @@ impl<G, Ending> Acquire<G, Ending> {
         };
         let owner = self.owner.or_else(Owner::of_scope);
         let label = self.label.as_deref();
-        let stage = match self.subject {
+        let stage = match self.subject.take() {
             Subject::One(member) => match member.ask(owner, wait, self.lease, label) {
                 Ok((engine, name, ask)) => {
                     Stage::Asking(engine::Acquiring::new(engine, &name, ask))
@@ -215,20 +271,27 @@ enum Stage {
 }
 
 impl<G, Ending> Acquiring<G, Ending> {
-    /// Whether the caller's token has ended the wait; what was under way falls back by itself then.
+    /// The error if the caller's token has ended the wait; an acquire that is in flight is rolled back in the background then.
     #[cfg(feature = "tokio-util")]
-    fn is_cancelled(&mut self, cx: &mut Context<'_>) -> bool {
+    fn poll_cancelled(&mut self, cx: &mut Context<'_>) -> Option<Error> {
         let cancelled =
             self.cancel.as_mut().is_some_and(|token| token.as_mut().poll(cx).is_ready());
-        if cancelled {
-            (self.cancel, self.stage) = (None, Stage::Refused(None));
+        if !cancelled {
+            return None;
         }
-        cancelled
+        let text = "the wait ended: the CancellationToken given to cancel_on was cancelled";
+        let mut error = Error::new(ErrorKind::Cancelled, text);
+        if let Stage::Asking(asking) = &mut self.stage {
+            let (_, name, ask) = asking.request();
+            error = error.about(ask.kind, name);
+        }
+        (self.cancel, self.stage) = (None, Stage::Refused(None));
+        Some(error)
     }
 
     #[cfg(not(feature = "tokio-util"))]
-    fn is_cancelled(&mut self, _: &mut Context<'_>) -> bool {
-        false
+    fn poll_cancelled(&mut self, _: &mut Context<'_>) -> Option<Error> {
+        None
     }
 
     fn poll_got(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Got>>> {
@@ -254,9 +317,8 @@ impl<G: From<Got>> Future for Acquiring<G, Must> {
     type Output = Result<G>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<G>> {
-        if self.is_cancelled(cx) {
-            let text = "the program asked to stop waiting";
-            return Poll::Ready(Err(Error::new(ErrorKind::Cancelled, text)));
+        if let Some(cancelled) = self.poll_cancelled(cx) {
+            return Poll::Ready(Err(cancelled));
         }
         loop {
             if let Some(got) = ready!(self.poll_got(cx))? {
@@ -281,7 +343,7 @@ impl<G: From<Got>> Future for Acquiring<G, May> {
     type Output = Result<Option<G>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Option<G>>> {
-        if self.is_cancelled(cx) {
+        if self.poll_cancelled(cx).is_some() {
             return Poll::Ready(Ok(None));
         }
         self.poll_got(cx).map(|outcome| outcome.map(|got| got.map(G::from)))

@@ -155,16 +155,50 @@ where
     /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     /// # rt.block_on(async {
     /// use std::time::Duration;
-    /// use distlock::{Error, Locks};
+    /// use distlock::Locks;
     ///
     /// let locks = Locks::memory();
     /// let left = locks.mutex("stock").lock().wait(Duration::from_secs(3)).run(async |scope| {
     ///     assert!(scope.remaining() > Duration::ZERO);
-    ///     Ok::<_, Error>(7) // or any error that `From<distlock::Error>` is there for
+    ///     Ok(7)
     /// });
     /// assert_eq!(left.await?, 7);
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), distlock::Error>(())
     /// # }).unwrap();
+    /// ```
+    ///
+    /// The error type of `work` can be any type that is `From<distlock::Error>`. The compiler infers it from the function that uses `?`
+    /// if that returns [`distlock::Result`](crate::Result); elsewhere name it once, in `work` or where its result is stored:
+    ///
+    /// ```
+    /// # use distlock::Locks;
+    /// enum ShopError {
+    ///     Lock(distlock::Error),
+    ///     SoldOut,
+    /// }
+    ///
+    /// impl From<distlock::Error> for ShopError {
+    ///     fn from(error: distlock::Error) -> ShopError {
+    ///         ShopError::Lock(error)
+    ///     }
+    /// }
+    ///
+    /// async fn sell(locks: &Locks) -> Result<u32, ShopError> {
+    ///     let stock = locks.mutex("stock");
+    ///     stock.run(async |_| Err(ShopError::SoldOut)).await // `run` is the last expression: its type is that of `sell`
+    /// }
+    ///
+    /// async fn count(locks: &Locks) -> Result<u32, ShopError> {
+    ///     let left = locks.mutex("stock").run(async |_| Ok::<_, ShopError>(7)).await?; // `?` converts: any error type would fit
+    ///     Ok(left)
+    /// }
+    /// # distlock::block_on(async {
+    /// # let locks = Locks::memory();
+    /// # assert!(matches!(sell(&locks).await, Err(ShopError::SoldOut)));
+    /// # assert!(matches!(count(&locks).await, Ok(7)));
+    /// # locks.close().await;
+    /// # assert!(matches!(count(&locks).await, Err(ShopError::Lock(_))));
+    /// # });
     /// ```
     ///
     /// # Cancel safety
@@ -173,26 +207,28 @@ where
     /// # Errors
     /// What acquiring says; `Lost` if the lock was lost before `work` was done, however content it was. An error of
     /// `work` comes before one of the release.
-    pub async fn run<T, E: From<Error>>(
+    pub fn run<T, E: From<Error>, W: AsyncFnOnce(Scope) -> Result<T, E>>(
         self,
-        work: impl AsyncFnOnce(Scope) -> Result<T, E>,
-    ) -> Result<T, E> {
-        under(enter(self).await?, work).await
+        work: W,
+    ) -> impl Future<Output = Result<T, E>> + use<T, E, W, G> {
+        let request = self.unwatched();
+        async move { under(enter(request).await?, work).await }
     }
 
     /// [`run`](Acquire::run) on the calling thread; no runtime is needed. `work` cannot be stopped when the lock is lost: it may
     /// ask its [`Scope`], and if it does not it is told at the end.
     ///
     /// ```
-    /// use distlock::{Error, Locks};
+    /// use distlock::{Locks, Result};
     ///
-    /// let locks = Locks::connect_blocking("memory:")?;
-    /// let left = locks.mutex("stock").lock().run_blocking(|scope| {
-    ///     scope.ensure()?; // before something that cannot be undone
-    ///     Ok::<_, Error>(7)
-    /// })?;
-    /// assert_eq!(left, 7);
-    /// # Ok::<(), Error>(())
+    /// fn left(locks: &Locks) -> Result<u32> {
+    ///     locks.mutex("stock").lock().run_blocking(|scope| {
+    ///         scope.ensure()?; // before something that cannot be undone
+    ///         Ok(7)
+    ///     })
+    /// }
+    /// assert_eq!(left(&Locks::connect_blocking("memory:")?)?, 7);
+    /// # Ok::<(), distlock::Error>(())
     /// ```
     ///
     /// # Errors
@@ -215,25 +251,28 @@ where
     /// ```
     /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     /// # rt.block_on(async {
-    /// use distlock::{Error, Locks};
+    /// use distlock::Locks;
     ///
     /// let locks = Locks::memory();
     /// let _elsewhere = locks.mutex("nightly").lock().await?;
-    /// let report = locks.mutex("nightly").try_lock().run(async |_| Ok::<_, Error>("done"));
+    /// let report = locks.mutex("nightly").try_lock().run(async |_| Ok("done"));
     /// assert_eq!(report.await?, None);
-    /// # Ok::<(), Error>(())
+    /// # Ok::<(), distlock::Error>(())
     /// # }).unwrap();
     /// ```
     ///
     /// # Errors
     /// As of a request that must have the lock, but never `WaitTimeout`.
-    pub async fn run<T, E: From<Error>>(
+    pub fn run<T, E: From<Error>, W: AsyncFnOnce(Scope) -> Result<T, E>>(
         self,
-        work: impl AsyncFnOnce(Scope) -> Result<T, E>,
-    ) -> Result<Option<T>, E> {
-        match enter(self).await? {
-            (Some(guard), chain) => under((guard, chain), work).await.map(Some),
-            (None, _) => Ok(None),
+        work: W,
+    ) -> impl Future<Output = Result<Option<T>, E>> + use<T, E, W, G> {
+        let request = self.unwatched();
+        async move {
+            match enter(request).await? {
+                (Some(guard), chain) => under((guard, chain), work).await.map(Some),
+                (None, _) => Ok(None),
+            }
         }
     }
 

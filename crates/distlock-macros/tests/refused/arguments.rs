@@ -65,4 +65,19 @@ async fn none(locks: &Locks) -> Result<()> {
     Ok(())
 }
 
+#[locked("k", kind = "far", via = locks)]
+async fn no_such_kind_in_quotes(locks: &Locks) -> Result<()> {
+    Ok(())
+}
+
+#[locked("k", kind = 3, via = locks)]
+async fn kind_is_a_number(locks: &Locks) -> Result<()> {
+    Ok(())
+}
+
+#[locked("k", kind = "latch", via = locks)]
+async fn latch_in_quotes(locks: &Locks) -> Result<()> {
+    Ok(())
+}
+
 fn main() {}

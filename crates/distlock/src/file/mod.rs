@@ -207,7 +207,7 @@ fn apply<T>(
     step: impl FnOnce(Option<Entry>, Moment, &dyn Around) -> Stepped<T>,
 ) -> Result<T> {
     let entry = turn.record.entry.take().filter(|entry| entry.is_live(turn.now));
-    let Step { entry, answer, wake } = step(entry, turn.now, &*turn)?;
+    let Step { entry, answer, wake } = step(entry, turn.now, &*turn).map_err(Taken::refused)?;
     // Of a latch that was counted down and forgotten nothing is left but its entry, which would keep the state file.
     turn.record.entry = entry.filter(|entry| entry.is_live(turn.now));
     turn.record.settle(person);
@@ -279,7 +279,7 @@ impl Store for FileStore {
             let (record, now) = (self.look(name).await?, self.env.now());
             match &record.entry {
                 Some(entry) if entry.is_live(now) && !entry.is_of(what) => {
-                    Err(Taken(entry.clone()).into())
+                    Err(Taken(entry.clone()).refused())
                 }
                 _ => Ok(record.view(name, now)),
             }

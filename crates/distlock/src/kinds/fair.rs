@@ -90,6 +90,7 @@ impl Fair {
     ///
     /// # Errors
     /// As [`Mutex::lock`](crate::Mutex::lock).
+    #[track_caller]
     pub fn lock(&self) -> Acquire<Guard, Must> {
         self.handle.acquire(WHAT)
     }
@@ -102,6 +103,7 @@ impl Fair {
     ///
     /// # Errors
     /// As [`lock`](Fair::lock), but never `WaitTimeout`.
+    #[track_caller]
     pub fn try_lock(&self) -> Acquire<Guard, May> {
         self.handle.acquire(WHAT)
     }

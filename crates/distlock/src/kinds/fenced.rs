@@ -77,6 +77,7 @@ impl Fenced {
     ///
     /// # Errors
     /// As [`Mutex::lock`](crate::Mutex::lock).
+    #[track_caller]
     pub fn lock(&self) -> Acquire<FencedGuard, Must> {
         self.handle.acquire(What::Fenced)
     }
@@ -88,6 +89,7 @@ impl Fenced {
     ///
     /// # Errors
     /// As [`lock`](Fenced::lock), but never `WaitTimeout`.
+    #[track_caller]
     pub fn try_lock(&self) -> Acquire<FencedGuard, May> {
         self.handle.acquire(What::Fenced)
     }

@@ -22,6 +22,7 @@ impl Handle {
         Handle { engine, name: name.map_err(|e| e.about(kind, &Arc::from(""))), kind }
     }
 
+    #[track_caller]
     pub(crate) fn acquire<G, Ending>(&self, what: What) -> Acquire<G, Ending> {
         Acquire::one(self.clone().member(what))
     }
@@ -88,15 +89,13 @@ macro_rules! run_methods {
         /// ```
         /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         /// # rt.block_on(async {
-        /// use distlock::{Error, Locks};
-        ///
-        /// let locks = Locks::memory();
+        /// let locks = distlock::Locks::memory();
         /// let shipped = locks.mutex("orders:42").run(async |scope| {
-        ///     // stopped if the lock is lost; `scope` says how it is
-        ///     Ok::<_, Error>("shipped")
+        ///     // dropped when the lock is lost; `scope` reports the lock's state
+        ///     Ok("shipped")
         /// });
         /// assert_eq!(shipped.await?, "shipped");
-        /// # Ok::<(), Error>(())
+        /// # Ok::<(), distlock::Error>(())
         /// # }).unwrap();
         /// ```
         ///
@@ -105,6 +104,7 @@ macro_rules! run_methods {
         ///
         /// # Errors
         /// The error of `work`; `Lost` if the lock was lost before `work` was done; the errors of [`lock`](Self::lock).
+        #[track_caller]
         pub fn run<T, E, W>(
             &self,
             work: W,

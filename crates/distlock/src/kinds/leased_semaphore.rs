@@ -98,6 +98,7 @@ impl LeasedSemaphore {
     /// # Errors
     /// `WaitTimeout` if there were too few for the whole wait; `Config` for zero permits or too many; `Unavailable` or
     /// `Indeterminate` if the store cannot be reached; `Conflict`, `InvalidName`, `InvalidDuration`, `Closed`.
+    #[track_caller]
     pub fn acquire(&self, permits: u32) -> Acquire<Permits, Must> {
         Acquire::one(self.permits(permits))
     }
@@ -107,6 +108,7 @@ impl LeasedSemaphore {
     ///
     /// # Errors
     /// As [`acquire`](LeasedSemaphore::acquire), but never `WaitTimeout`.
+    #[track_caller]
     pub fn try_acquire(&self, permits: u32) -> Acquire<Permits, May> {
         Acquire::one(self.permits(permits))
     }

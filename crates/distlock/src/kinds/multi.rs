@@ -84,6 +84,7 @@ impl MultiLock {
     /// # Errors
     /// `WaitTimeout` if not all were free in time, with the one that was in the way at the end; what the member that failed
     /// said, and where, after all others were let go, and what went wrong with that; `Config` for no locks at all.
+    #[track_caller]
     pub fn lock(&self) -> Acquire<MultiGuard, Must> {
         Acquire::all(self.members.clone())
     }
@@ -92,6 +93,7 @@ impl MultiLock {
     ///
     /// # Errors
     /// As [`lock`](MultiLock::lock), but never `WaitTimeout`.
+    #[track_caller]
     pub fn try_lock(&self) -> Acquire<MultiGuard, May> {
         Acquire::all(self.members.clone())
     }

@@ -80,6 +80,7 @@ impl Mutex {
     /// `WaitTimeout` if the lock stayed busy for the whole wait; `Unavailable` or `Indeterminate` if the store cannot be
     /// reached; `NotDurable` if too few replicas have it ([`Durability`](crate::Durability)); `Conflict` if something else stands
     /// under the name; `InvalidName`, `InvalidDuration`, `Closed`.
+    #[track_caller]
     pub fn lock(&self) -> Acquire<Guard, Must> {
         Acquire::one(self.clone().member())
     }
@@ -91,6 +92,7 @@ impl Mutex {
     ///
     /// # Errors
     /// As [`lock`](Mutex::lock), but never `WaitTimeout`.
+    #[track_caller]
     pub fn try_lock(&self) -> Acquire<Guard, May> {
         Acquire::one(self.clone().member())
     }

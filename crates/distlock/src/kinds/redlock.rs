@@ -76,6 +76,7 @@ impl RedLock {
     /// # Errors
     /// `NoQuorum` if too few servers answer, with what each of them said; `WaitTimeout` if the lock stayed busy; `Config` if
     /// the nodes are not different servers; the rest as [`Mutex::lock`](crate::Mutex::lock).
+    #[track_caller]
     pub fn lock(&self) -> Acquire<Guard, Must> {
         self.handle.acquire(What::Exclusive)
     }
@@ -84,6 +85,7 @@ impl RedLock {
     ///
     /// # Errors
     /// As [`lock`](RedLock::lock), but never `WaitTimeout`.
+    #[track_caller]
     pub fn try_lock(&self) -> Acquire<Guard, May> {
         self.handle.acquire(What::Exclusive)
     }

@@ -72,6 +72,69 @@ pub struct Rw {
     handle: Handle,
 }
 
+/// Is implemented by no type: it words the compiler's error for `rw.lock()`.
+#[diagnostic::on_unimplemented(
+    message = "a read-write lock is taken by `read()` or `write()`, not by `lock()`",
+    label = "call `read()` or `write()` (or `try_read()`, `try_write()`) instead",
+    note = "`rw(\"k\").read().run(work)` and `rw(\"k\").write().run(work)` hold it while `work` runs"
+)]
+pub trait OneHalf<'a> {}
+
+/// Methods that exist so that the compiler names the right ones.
+///
+/// ```compile_fail,E0277
+/// # async fn takes(locks: distlock::Locks) -> distlock::Result<()> {
+/// let guard = locks.rw("k").lock().await?;
+/// # Ok(()) }
+/// ```
+/// ```compile_fail,E0277
+/// # async fn takes(locks: distlock::Locks) -> distlock::Result<()> {
+/// let guard = locks.rw("k").try_lock().await?;
+/// # Ok(()) }
+/// ```
+/// ```compile_fail,E0277
+/// # async fn takes(locks: distlock::Locks) -> distlock::Result<()> {
+/// let done: u32 = locks.rw("k").run(async |_| Ok(7)).await?;
+/// # Ok(()) }
+/// ```
+/// So that these fail for no other reason:
+/// ```
+/// # async fn takes(locks: distlock::Locks) -> distlock::Result<()> {
+/// let guard = locks.rw("k").write().await?;
+/// let guard = locks.rw("k").try_read().await?;
+/// let done: u32 = locks.rw("k").write().run(async |_| Ok(7)).await?;
+/// # Ok(()) }
+/// ```
+// Higher-ranked: of a bound without a variable the compiler would say already here that it cannot be met.
+#[doc(hidden)]
+impl Rw {
+    #[track_caller]
+    pub fn lock(&self) -> Acquire<WriteGuard, Must>
+    where
+        for<'a> Rw: OneHalf<'a>,
+    {
+        self.write()
+    }
+
+    #[track_caller]
+    pub fn try_lock(&self) -> Acquire<WriteGuard, May>
+    where
+        for<'a> Rw: OneHalf<'a>,
+    {
+        self.try_write()
+    }
+
+    pub async fn run<T, E: From<crate::Error>>(
+        &self,
+        work: impl AsyncFnOnce(crate::Scope) -> Result<T, E>,
+    ) -> Result<T, E>
+    where
+        for<'a> Rw: OneHalf<'a>,
+    {
+        self.write().run(work).await
+    }
+}
+
 /// Whether an acquisition waits is filled in when it is made.
 const WRITE: What = What::Write { waits: false };
 
@@ -88,6 +151,7 @@ impl Rw {
     /// # Errors
     /// `WaitTimeout` if it could not be had for the whole wait; `Unavailable` or `Indeterminate` if the store cannot be
     /// reached; `Conflict` if something else stands under the name; `InvalidName`, `InvalidDuration`, `Closed`.
+    #[track_caller]
     pub fn read(&self) -> Acquire<ReadGuard, Must> {
         self.handle.acquire(What::Read)
     }
@@ -100,6 +164,7 @@ impl Rw {
     ///
     /// # Errors
     /// As [`read`](Rw::read), but never `WaitTimeout`.
+    #[track_caller]
     pub fn try_read(&self) -> Acquire<ReadGuard, May> {
         self.handle.acquire(What::Read)
     }
@@ -112,6 +177,7 @@ impl Rw {
     ///
     /// # Errors
     /// As [`read`](Rw::read).
+    #[track_caller]
     pub fn write(&self) -> Acquire<WriteGuard, Must> {
         self.handle.acquire(WRITE)
     }
@@ -123,6 +189,7 @@ impl Rw {
     ///
     /// # Errors
     /// As [`read`](Rw::read), but never `WaitTimeout`.
+    #[track_caller]
     pub fn try_write(&self) -> Acquire<WriteGuard, May> {
         self.handle.acquire(WRITE)
     }

@@ -88,6 +88,7 @@ impl Semaphore {
     /// # Errors
     /// `WaitTimeout` if there were too few for the whole wait; `Config` for zero permits; `Unsupported` with a lease;
     /// `Unavailable` or `Indeterminate` if the store cannot be reached; `Conflict`, `InvalidName`, `Closed`.
+    #[track_caller]
     pub fn acquire(&self, permits: u32) -> Acquire<Permits, Must> {
         Acquire::one(self.permits(permits))
     }
@@ -97,6 +98,7 @@ impl Semaphore {
     ///
     /// # Errors
     /// As [`acquire`](Semaphore::acquire), but never `WaitTimeout`.
+    #[track_caller]
     pub fn try_acquire(&self, permits: u32) -> Acquire<Permits, May> {
         Acquire::one(self.permits(permits))
     }

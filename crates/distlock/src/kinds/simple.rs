@@ -80,6 +80,7 @@ impl Simple {
     ///
     /// # Errors
     /// As [`Mutex::lock`](crate::Mutex::lock).
+    #[track_caller]
     pub fn lock(&self) -> Acquire<Guard, Must> {
         self.handle.acquire(What::Simple).polling(self.backoff)
     }
@@ -91,6 +92,7 @@ impl Simple {
     ///
     /// # Errors
     /// As [`lock`](Simple::lock), but never `WaitTimeout`.
+    #[track_caller]
     pub fn try_lock(&self) -> Acquire<Guard, May> {
         self.handle.acquire(What::Simple).polling(self.backoff)
     }

@@ -76,6 +76,7 @@ impl Spin {
     ///
     /// # Errors
     /// As [`Mutex::lock`](crate::Mutex::lock).
+    #[track_caller]
     pub fn lock(&self) -> Acquire<Guard, Must> {
         self.handle.acquire(What::Exclusive).polling(self.backoff)
     }
@@ -87,6 +88,7 @@ impl Spin {
     ///
     /// # Errors
     /// As [`lock`](Spin::lock), but never `WaitTimeout`.
+    #[track_caller]
     pub fn try_lock(&self) -> Acquire<Guard, May> {
         self.handle.acquire(What::Exclusive).polling(self.backoff)
     }

@@ -164,7 +164,7 @@ impl Table {
                 Ok(step) => step,
                 Err(taken) => {
                     cell.entry = Some(taken.0.clone());
-                    return Err(taken.into());
+                    return Err(taken.refused());
                 }
             };
         cell.entry = entry;
@@ -201,7 +201,7 @@ impl Table {
         let seen = shard.cells.get(name).and_then(|cell| Some((cell, cell.entry.as_ref()?)));
         match seen.filter(|(_, entry)| entry.is_live(now)) {
             None => Ok(Snapshot::free(name)),
-            Some((_, entry)) if !entry.is_of(what) => Err(entry::Taken(entry.clone()).into()),
+            Some((_, entry)) if !entry.is_of(what) => Err(entry::Taken(entry.clone()).refused()),
             Some((cell, entry)) => Ok(cell.view(entry, name, now)),
         }
     }

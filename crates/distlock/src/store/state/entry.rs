@@ -21,9 +21,20 @@ pub(crate) enum Entry {
 #[derive(Debug)]
 pub(crate) struct Taken(pub(crate) Entry);
 
-impl From<Taken> for Error {
-    fn from(_: Taken) -> Error {
-        let text = "another kind of lock stands under this name: choose another name";
+impl Taken {
+    /// The error of a caller that asked for another kind. No `From`: a second one for [`Error`] would keep the compiler from inferring the
+    /// error type of `lock.run(async |_| Ok(42)).await?`.
+    pub(crate) fn refused(self) -> Error {
+        let there = match self.0 {
+            Entry::Hold(_) => "a mutex, fair, fenced or spin lock",
+            Entry::Rw(_) => "a read-write lock",
+            Entry::Simple(_) => "a simple lock",
+            Entry::Permits(_) => "a semaphore",
+            Entry::Leased(_) => "a leased semaphore",
+            Entry::Latch(_) => "a latch",
+            Entry::Gate(_) => "a fence gate",
+        };
+        let text = format!("the name is in use by {there}: choose another name for this lock");
         Error::new(ErrorKind::Conflict, text)
     }
 }

@@ -46,6 +46,9 @@ kinds! {
     fenced(kind = fenced, wait = "1s")
     spin(kind = spin, lease = "1s")
     simple(kind = simple,)
+    quoted(kind = "fair", wait = "1s")
+    quoted_write(kind = "rw")
+    quoted_read(kind = "rw", read)
 }
 
 #[tokio::test]
@@ -56,6 +59,9 @@ async fn every_kind_can_be_named() {
     assert!(fenced(&locks).await.unwrap());
     assert!(spin(&locks).await.unwrap());
     assert!(simple(&locks).await.unwrap());
+    assert!(quoted(&locks).await.unwrap());
+    assert!(quoted_write(&locks).await.unwrap());
+    assert!(quoted_read(&locks).await.unwrap());
     assert!(write(&locks).await.unwrap());
     assert!(read(&locks).await.unwrap());
     locks.semaphore("s").init(3).await.unwrap();
