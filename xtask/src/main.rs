@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask test|bench|soak|deps|ci|setup`.
+//! The project's own commands: `cargo xtask test|bench|example|soak|deps|ci|setup`.
 
 mod deps;
 mod redisson;
@@ -18,6 +18,9 @@ cargo xtask COMMAND
                  -p CRATE, --test FILE, NAME: some of them; test --help: every option
   bench [ARGS]   installs the servers that are missing, then runs the benchmarks;
                  ARGS go to the benchmark: --json, --quick, or the workloads to run: w1 w3
+  example NAME [ARGS]
+                 looks for what the example needs and installs what is missing, then compiles
+                 and runs it; without NAME: lists the examples
   soak [MINUTES] late packets in network namespaces (as root), then the tests of load,
                  at full length, again and again for that long; 60
   deps           checks the sources and licences of all dependencies, and that those banned
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
     let done = match command.as_deref() {
         Some("test") => test::test(&rest),
         Some("bench") => run::bench(&rest),
+        Some("example") => run::example(&rest),
         Some("soak") => soak::soak(&rest),
         Some("deps") => deps::deps(&rest),
         Some("ci") => run::ci(),

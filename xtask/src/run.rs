@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
+use crate::redisson;
 use crate::servers;
 
 /// The benchmarks. Their output is theirs alone, so that it can be read by a program.
@@ -15,6 +16,41 @@ pub(crate) fn bench(args: &[String]) -> Result<ExitCode, String> {
     command.args(args).envs(servers.variables());
     let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
     Ok(exit_code(status))
+}
+
+/// One of the library's examples. What it needs is looked for before it is compiled, which takes minutes.
+pub(crate) fn example(args: &[String]) -> Result<ExitCode, String> {
+    let known = examples()?;
+    let Some((name, args)) = args.split_first() else {
+        println!("{}", known.join("\n"));
+        return Ok(ExitCode::SUCCESS);
+    };
+    if !known.contains(name) {
+        return Err(format!("no such example: {name}; there are {}", known.join(", ")));
+    }
+    let mut command = cargo();
+    command.args(["run", "--release", "--package", "distlock", "--example", name, "--"]);
+    command.args(args);
+    if name == "java_and_rust" {
+        let lacks =
+            |what: &str, why: String| format!("{name} needs {what}: {why}; nothing was compiled");
+        let redis = servers::redis().map_err(|why| lacks("redis-server", why))?;
+        let peer = redisson::ensure(&root(), &target_dir());
+        let peer = peer.map_err(|why| lacks("Java, Maven and Redisson", why))?;
+        command.env(servers::REDIS, redis).env(redisson::VARIABLE, peer);
+    }
+    let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
+    Ok(exit_code(status))
+}
+
+fn examples() -> Result<Vec<String>, String> {
+    let dir = root().join("crates/distlock/examples");
+    let entries = dir.read_dir().map_err(|error| format!("{}: {error}", dir.display()))?;
+    let names =
+        entries.flatten().filter_map(|entry| Some(entry.path().file_stem()?.to_str()?.to_owned()));
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    Ok(names)
 }
 
 /// What a change must pass.

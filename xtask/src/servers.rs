@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use crate::redisson;
 
 /// Says where the system's Redis is.
-const REDIS: &str = "DISTLOCK_REDIS_SERVER";
+pub(crate) const REDIS: &str = "DISTLOCK_REDIS_SERVER";
 /// Tells the Debian packages' scripts not to start services.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 
@@ -172,7 +172,7 @@ impl Servers {
 }
 
 /// The system's Redis.
-fn redis() -> Result<PathBuf, String> {
+pub(crate) fn redis() -> Result<PathBuf, String> {
     if let Some(path) = named_by(REDIS).or_else(|| on_path("redis-server")) {
         return Ok(path);
     }

@@ -46,14 +46,18 @@ pub(crate) enum Kind {
 
 impl Kind {
     fn parse(input: ParseStream<'_>) -> Result<Kind> {
-        const KINDS: &str = "mutex, fair, rw, fenced, spin, simple, multi, semaphore and leased_semaphore";
+        const KINDS: &str =
+            "mutex, fair, rw, fenced, spin, simple, multi, semaphore and leased_semaphore";
         // `kind = fair` or `kind = "fair"`.
         let (word, at) = if input.peek(LitStr) {
             let text: LitStr = input.parse()?;
             (text.value(), text.span())
         } else {
             let other = |e: Error| {
-                Error::new(e.span(), format!("expected a kind, as in `kind = fair`: one of {KINDS}"))
+                Error::new(
+                    e.span(),
+                    format!("expected a kind, as in `kind = fair`: one of {KINDS}"),
+                )
             };
             let word: Ident = input.parse().map_err(other)?;
             (word.to_string(), word.span())

@@ -1,16 +1,17 @@
 //! Java's Redisson and Rust side by side on one lock: they exclude each other, wake each other, and survive each other.
 //!
 //! ```text
-//! cargo xtask setup                                  # once: builds the Java program of interop/redisson
-//! cargo run --release --example java_and_rust
+//! cargo xtask example java_and_rust
 //! ```
 //!
-//! It needs `redis-server`, `java` and what `cargo xtask setup` builds. Exit code 3: something of that is missing; it says what.
+//! It needs `redis-server`, `java` and the Java program of interop/redisson, which Maven builds. `cargo xtask example` looks for all three first,
+//! installs or builds those that are missing where it can, and compiles the example after that: the compilation takes minutes.
+//! `cargo run --release --example java_and_rust` compiles at once. Exit code 3: something is missing; the example prints what.
 
 use std::error::Error;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -59,17 +60,39 @@ fn built() -> Option<PathBuf> {
     program.ancestors().map(|dir| dir.join("interop")).find(|dir| dir.join(&peer).is_dir())
 }
 
+/// What the example cannot do without. Looked for before anything is started.
+fn missing() -> Vec<String> {
+    let mut missing = Vec::new();
+    if Flavor::Redis.program().is_none() {
+        missing.push("redis-server".to_owned());
+    }
+    let mut java = Command::new("java");
+    java.arg("-version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if !java.status().is_ok_and(|status| status.success()) {
+        missing.push("java".to_owned());
+    }
+    let peer = format!("redisson-{}", Version::Newest.number());
+    let dir = std::env::var_os(VARIABLE).map(|dir| PathBuf::from(dir).join(&peer));
+    if !dir.is_some_and(|dir| dir.join("classes").is_dir()) {
+        missing.push(format!("the Java program with Redisson {}", Version::Newest.number()));
+    }
+    missing
+}
+
 #[tokio::main]
 async fn side_by_side() -> Outcome<Option<()>> {
-    if Flavor::Redis.program().is_none() {
-        eprintln!("missing: redis-server; `cargo xtask setup` installs one");
+    let missing = missing();
+    if !missing.is_empty() {
+        let each = missing.join(", ");
+        eprintln!(
+            "missing: {each}; `cargo xtask setup` installs or builds it, or says why it cannot"
+        );
         return Ok(None);
     }
     let server = Server::redis().await;
     let java = Peer::builder(Version::Newest).address(server.addr()).watchdog(WATCHDOG);
     let Some(java) = java.start().await else {
-        eprintln!("missing: Java with Redisson; run `cargo xtask setup`");
-        return Ok(None);
+        return Err("Java with Redisson does not start".into());
     };
     let java = Arc::new(java);
     println!("Redisson {} and distlock on {}", java.version().number(), server.url());

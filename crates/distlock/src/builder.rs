@@ -285,6 +285,7 @@ impl Builder {
                 "no store: give the builder a url, for instance `memory:`",
             )
         })?;
+        limits::nearly(url)?;
         match url.split_once(':') {
             Some(("memory", name)) => {
                 Ok((MemoryStore::named(name, self.env.clone()), url.to_owned()))
@@ -296,9 +297,16 @@ impl Builder {
             }
             #[cfg(all(feature = "file", any(target_os = "linux", target_os = "android")))]
             Some(("file", dir)) => {
-                let dir = std::path::Path::new(dir.strip_prefix("//").unwrap_or(dir));
-                let store = crate::file::FileStore::open(dir, self.env.clone())?;
-                Ok((store, url.to_owned()))
+                let dir = match dir.strip_prefix("//").unwrap_or(dir) {
+                    "" => crate::state_dir::for_locks().ok_or_else(|| {
+                        let text = "file: without a directory is the user's state directory, and there is none: set HOME or \
+                                    XDG_STATE_HOME, or write file:/dir";
+                        Error::new(ErrorKind::Config, text)
+                    })?,
+                    dir => dir.into(),
+                };
+                let store = crate::file::FileStore::open(&dir, self.env.clone())?;
+                Ok((store, format!("file:{}", dir.display())))
             }
             #[cfg(feature = "redis")]
             Some((scheme, _)) if scheme.starts_with("redis") => {

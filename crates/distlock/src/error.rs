@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::store::Kind;
 
@@ -30,6 +31,7 @@ struct Inner {
     message: String,
     lock: Option<(Kind, Arc<str>)>,
     source: Option<Arc<dyn StdError + Send + Sync>>,
+    retry_after: Option<Duration>,
     /// What may have happened has been taken back.
     undone: bool,
 }
@@ -41,8 +43,7 @@ struct Inner {
 ///
 /// fn status(error: &Error) -> u16 {
 ///     match error.kind() {
-///         ErrorKind::WaitTimeout => 423, // busy: come again
-///         ErrorKind::Lost => 409,        // begun, and stopped
+///         ErrorKind::WaitTimeout => 423, // busy: try again later
 ///         _ if error.is_retryable() => 503,
 ///         _ => 500, // a mistake in code or configuration
 ///     }
@@ -56,17 +57,17 @@ pub enum ErrorKind {
     WaitTimeout,
     /// The caller does not hold the lock it wants to act on.
     NotHeld,
-    /// The lock was held and is not any more: its lease ran out, or somebody removed it.
+    /// The lock was held and is not any more: its lease ended, or another process freed it.
     Lost,
     /// The store could not be reached, or refuses to work; nothing was done.
     Unavailable,
-    /// The store was asked, but its answer did not arrive: the step may or may not have happened.
+    /// The store was asked, but its answer did not arrive: the operation may or may not have been applied.
     Indeterminate,
     /// Too few of several servers agreed.
     NoQuorum,
     /// Too few replicas acknowledged the acquisition; it was rolled back. See [`Durability`](crate::Durability).
     NotDurable,
-    /// Something that is not this kind of lock stands under the name.
+    /// The name is in use by another kind of lock, or by data that is not a lock.
     Conflict,
     /// The store or the server cannot do this.
     Unsupported,
@@ -86,7 +87,7 @@ impl Error {
     /// An error with a message that says what is wrong and what to do.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         let (message, lock, source) = (message.into(), None, None);
-        Error(Arc::new(Inner { kind, message, lock, source, undone: false }))
+        Error(Arc::new(Inner { kind, message, lock, source, retry_after: None, undone: false }))
     }
 
     /// The same error with its cause.
@@ -100,6 +101,13 @@ impl Error {
     #[must_use]
     pub fn about(mut self, kind: Kind, name: &Arc<str>) -> Error {
         Arc::make_mut(&mut self.0).lock = Some((kind, name.clone()));
+        self
+    }
+
+    /// The same error, with when the lock is free unless its holder renews it.
+    #[must_use]
+    pub(crate) fn free_in(mut self, left: Option<Duration>) -> Error {
+        Arc::make_mut(&mut self.0).retry_after = left;
         self
     }
 
@@ -142,6 +150,22 @@ impl Error {
         self.0.lock.as_ref().map(|(kind, _)| *kind)
     }
 
+    /// Of a [`WaitTimeout`](ErrorKind::WaitTimeout): when the lock is free, unless its holder renews it or another caller takes it first. `None` where
+    /// the store does not say so, and for every other kind of error.
+    ///
+    /// ```
+    /// # distlock::block_on(async {
+    /// use std::time::Duration;
+    /// let (locks, minute) = (distlock::Locks::memory(), Duration::from_secs(60));
+    /// let _held = locks.mutex("k").lock().lease(minute).await?;
+    /// let busy = locks.mutex("k").lock().wait(Duration::ZERO).await.unwrap_err();
+    /// assert!(busy.retry_after().is_some_and(|left| left <= minute));
+    /// # Ok::<(), distlock::Error>(()) }).unwrap();
+    /// ```
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.0.retry_after
+    }
+
     /// Whether what was asked for may have happened all the same.
     pub(crate) fn is_in_doubt(&self) -> bool {
         use ErrorKind::*;
@@ -172,8 +196,11 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some((kind, name)) = &self.0.lock {
-            // Debug escapes control characters: a name must not be able to forge a log line.
-            write!(f, "{kind} {name:?}: ")?;
+            match &**name {
+                "" => write!(f, "{kind}: ")?,
+                // Debug escapes control characters: a name must not be able to forge a log line.
+                name => write!(f, "{kind} {name:?}: ")?,
+            }
         }
         f.write_str(&self.0.message)
     }

@@ -19,6 +19,29 @@ use crate::together;
 ///
 /// The release of a dropped guard is sent in the background; the drop does not wait for it.
 ///
+/// # What the compiler catches
+/// | code | drops the guard | who says so |
+/// |---|---|---|
+/// | `let guard = lock.lock().await?;` | at the end of the block | |
+/// | `let _guard = lock.lock().await?;` | at the end of the block | |
+/// | `lock.lock().await?;` | at once | rustc, by default (`unused_must_use`) |
+/// | `let _ = lock.lock().await?;` | at once: `_` binds nothing | rustc's `let_underscore_drop` and clippy's `let_underscore_must_use`, which are off by default |
+/// | `lock.try_lock().await?;` | at once | no lint: it is an `Option` |
+/// | `let _ = lock.try_lock().await?;` | at once | rustc's `let_underscore_drop`, which is off by default |
+///
+/// rustc's `let_underscore_lock`, which is on by default, knows the guards of the standard library alone, and a library cannot add its own. So
+/// turn these on, for a crate at its root, or for a workspace in `Cargo.toml`:
+///
+/// ```toml
+/// [workspace.lints.rust]
+/// let_underscore_drop = "deny"
+/// [workspace.lints.clippy]
+/// let_underscore_must_use = "deny"
+/// ```
+///
+/// clippy's `significant_drop_in_scrutinee` and `significant_drop_tightening` (both in `nursery`) know guards, too: they report a lock that is held
+/// for longer than it is used.
+///
 /// # At the end of a program
 /// [`unlock().await`](Guard::unlock), or [`Locks::close().await`](crate::Locks::close), before `main` returns is the only way to
 /// know that the store has the release. Without it, the drop of the last [`Locks`](crate::Locks) waits up to 0.3 s for releases
@@ -131,7 +154,7 @@ impl Guard {
             Ok(lease) => {
                 let work = |adoptable| engine::extend(tenure, lease, adoptable);
                 engine::Detached::new(&env, work).await.unwrap_or_else(|| {
-                    let text = "the extension was cut off: it may or may not have been applied";
+                    let text = "the extension was interrupted: it may or may not have been applied";
                     Err(Error::new(ErrorKind::Indeterminate, text))
                 })
             }

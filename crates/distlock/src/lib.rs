@@ -97,6 +97,8 @@ mod request;
 mod run;
 mod schedule;
 mod scope;
+#[doc(hidden)]
+pub mod state_dir;
 pub mod store;
 mod together;
 mod too_late;

@@ -38,12 +38,39 @@ pub(crate) fn slow_hold(after: Duration) -> Checked {
 /// Reads it, and connects to nothing. Like all who read URLs it repeats no piece of it.
 #[cfg(feature = "profiles")]
 pub(crate) fn url(url: &str) -> crate::error::Result<()> {
+    nearly(url)?;
     match url.split_once(':') {
         Some(("memory", _)) => Ok(()),
         Some(("file", _)) if cfg!(feature = "file") => Ok(()),
         #[cfg(feature = "redis")]
         Some((scheme, _)) if scheme.starts_with("redis") => crate::redis::check(url),
         _ => Err(no_store()),
+    }
+}
+
+/// Refuses what people write who mean one of the URLs, with what to write. Repeats nothing but an address: no password is one.
+pub(crate) fn nearly(url: &str) -> crate::error::Result<()> {
+    let wrong = |text: String| Err(Error::new(ErrorKind::Config, text));
+    if url.split([',', ';', ' ']).filter(|part| part.contains("://")).count() > 1 {
+        let text = "these are several URLs: connect to each for itself, and use RedLock::new for a majority of independent servers; servers \
+                    that belong together are one URL, as in redis+sentinel://host1,host2/primary or redis+cluster://host1,host2";
+        return wrong(text.to_owned());
+    }
+    if is_address(url) {
+        return wrong(format!("this URL has no scheme: did you mean redis://{url}?"));
+    }
+    Ok(())
+}
+
+/// Whether it is `host:port`, `localhost` or an IP address.
+fn is_address(text: &str) -> bool {
+    let is_host = |host: &str| {
+        !host.is_empty()
+            && host.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.' || b == b'-')
+    };
+    match text.rsplit_once(':') {
+        Some((host, port)) => is_host(host) && port.parse::<u16>().is_ok_and(|port| port > 0),
+        None => text == "localhost" || text.parse::<std::net::Ipv4Addr>().is_ok(),
     }
 }
 

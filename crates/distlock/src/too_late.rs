@@ -17,16 +17,21 @@ pub(crate) async fn too_late(engine: Arc<Engine>, name: Arc<str>, ask: Ask) -> E
     };
     let asking = engine.inspect(ask.what, &name);
     let Some(seen) = within(&*engine.env, config::REPLY_TIMEOUT, asking).await else {
-        let text = format!("no answer in time who holds a lock that was busy {waited}");
+        let text =
+            format!("still busy {waited}, and the store did not answer in time who holds it");
         return Error::new(ErrorKind::Unavailable, text).about(ask.kind, &name);
     };
+    let mut left = None;
     let holder = match seen {
-        Ok(seen) => in_the_way(ask.what, &seen, engine.env.time_of_day()),
+        Ok(seen) => {
+            left = seen.ttl;
+            in_the_way(ask.what, &seen, engine.env.time_of_day())
+        }
         Err(e) if e.is_retryable() => return e.about(ask.kind, &name),
-        Err(_) => "who holds it may not be asked".to_owned(),
+        Err(_) => "the store refused to say who holds it".to_owned(),
     };
     let text = format!("still busy {waited}; {holder}");
-    Error::new(ErrorKind::WaitTimeout, text).about(ask.kind, &name)
+    Error::new(ErrorKind::WaitTimeout, text).about(ask.kind, &name).free_in(left)
 }
 
 /// What kept a request waiting, for people.
@@ -49,15 +54,16 @@ fn in_the_way(what: What, seen: &Snapshot, now: SystemTime) -> String {
             }
         }
     };
+    // The watchdog of a holder without a lease of its own renews it.
     let for_so_long = match seen.ttl {
-        Some(ttl) => format!("for at most {:?} more", rounded(ttl)),
-        None => "until it gives them back".to_owned(),
+        Some(ttl) => format!("for another {:?} unless renewed", rounded(ttl)),
+        None => "until it releases them".to_owned(),
     };
     match (what, seen.count, holder) {
         (What::LatchOpen, Some(count), _) if count > 0 => format!("its count is {count}"),
-        (What::LatchOpen, ..) => "open by now".to_owned(),
+        (What::LatchOpen, ..) => "it is open by now".to_owned(),
         (What::Permits { .. } | What::LeasedPermits { .. }, None, _) => {
-            "nobody has set how many permits there are: call init, or use with_permits".to_owned()
+            "the number of permits is not set: call init, or use with_permits".to_owned()
         }
         (What::Permits { count, .. } | What::LeasedPermits { count, .. }, Some(left), first) => {
             let out = first.map_or(String::new(), |first| {
@@ -66,7 +72,7 @@ fn in_the_way(what: What, seen: &Snapshot, now: SystemTime) -> String {
             format!("{count} wanted, {left} left{out}")
         }
         (_, _, Some(first)) => format!("held by {} {for_so_long}{more}", who(first)),
-        (_, _, None) => "free by now".to_owned(),
+        (_, _, None) => "it is free by now".to_owned(),
     }
 }
 

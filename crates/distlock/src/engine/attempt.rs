@@ -143,7 +143,7 @@ pub(super) async fn attempt(
 /// Where acquisitions wait for replicas, what is left of a lease may be gone by then: an answer that no further attempt makes
 /// better.
 pub(super) fn too_late(engine: &Engine) -> Option<Error> {
-    let text = "replicas acknowledged it only when its lease was over";
+    let text = "the replicas acknowledged the acquire only after its lease had ended";
     let asked = engine.store.durability() != Durability::Primary;
     asked.then(|| Error::new(ErrorKind::NotDurable, text))
 }

@@ -96,7 +96,10 @@ pub(crate) fn block_on<T: Send + 'static>(
     let (send, receive) = std::sync::mpsc::sync_channel(1);
     env.spawn_apart(Box::pin(async move { drop(send.send(work.await)) }));
     receive.recv().unwrap_or_else(|_| {
-        Err(Error::new(ErrorKind::Unavailable, "the library's background thread is gone"))
+        Err(Error::new(
+            ErrorKind::Unavailable,
+            "the library's background thread has ended: the process is exiting, or was forked",
+        ))
     })
 }
 
@@ -227,8 +230,7 @@ impl Engine {
         }
         match forced {
             Ok(before) if unsure && !before.is_held() => {
-                let text =
-                    "the first answer was lost: it is free now, but who held it is not known";
+                let text = "the store's first reply was lost: the lock is free now, but whether it was held before is not known";
                 Err(Error::new(ErrorKind::Indeterminate, text))
             }
             forced => forced.map(|before| self.in_own_names(before)),
@@ -264,7 +266,7 @@ impl Engine {
     ) -> Result<()> {
         self.settle(name).await;
         if self.is_guarded(name, what, owner) {
-            let text = "this process holds it through a guard; unlock that";
+            let text = "this process holds the lock through a guard: unlock the guard";
             return Err(Error::new(ErrorKind::NotHeld, text).about(kind, name));
         }
         let stay = self.left_by(name, what, owner);
@@ -272,7 +274,7 @@ impl Engine {
         let mut unsure = false;
         match self.ask_unsure(|| self.store.release(&claim), &mut unsure).await? {
             Released::NotHeld if !unsure => {
-                let text = format!("{owner} does not hold it");
+                let text = format!("{owner} does not hold the lock");
                 Err(Error::new(ErrorKind::NotHeld, text).about(kind, name))
             }
             _ => {

@@ -91,7 +91,10 @@ impl Drop for Request {
 async fn take_all(parts: Vec<Part>, wait: Wait) -> Result<All> {
     let mut parts = in_order(parts);
     let Some(env) = parts.first().map(|(engine, ..)| engine.env.clone()) else {
-        return Err(Error::new(ErrorKind::Config, "all of no locks: name at least one"));
+        return Err(Error::new(
+            ErrorKind::Config,
+            "a multi lock has no members: name at least one lock",
+        ));
     };
     let deadline = match wait {
         Wait::Once => env.now(),

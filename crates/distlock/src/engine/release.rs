@@ -48,7 +48,7 @@ pub(crate) async fn unlock(hold: Hold) -> Result<()> {
     let answer = poll_fn(|cx| {
         if let Poll::Ready(answer) = release.poll(cx) {
             return Poll::Ready(answer.unwrap_or_else(|| match tenure.is_released() {
-                true => Err(Error::new(ErrorKind::Indeterminate, "the release was interrupted")),
+                true => Err(Error::new(ErrorKind::Indeterminate, "the release was interrupted: it may or may not have been applied, and the lock is free when its lease ends")),
                 false => Err(lost()),
             }));
         }
@@ -64,13 +64,13 @@ pub(crate) async fn unlock(hold: Hold) -> Result<()> {
 fn unlock_too_slow(tenure: &Tenure) -> Error {
     let outage = tenure.lane.state().outage.as_ref().map(|outage| outage.error.clone());
     outage.unwrap_or_else(|| {
-        let text = "the store has not confirmed the release in time; it is told in the background, and the lease ends in any case";
+        let text = "the store has not confirmed the release in time: the release is retried in the background, and the lock is free when its lease ends";
         Error::new(ErrorKind::Indeterminate, text)
     })
 }
 
 pub(crate) fn lost() -> Error {
-    let text = "the lock was lost before it was released: its lease ended, or it was taken away";
+    let text = "the lock was lost before it was released: its lease ended, or another process or the server freed it";
     Error::new(ErrorKind::Lost, text)
 }
 

@@ -88,7 +88,12 @@ pub(super) async fn crowded(
     askers: Arc<Askers>,
     patience: Moment,
 ) -> Result<AskersTurn> {
-    let full = || Error::new(ErrorKind::Unavailable, "too many ask for locks at once");
+    let full = || {
+        Error::new(
+            ErrorKind::Unavailable,
+            "too many requests for locks are in flight at once: retry later",
+        )
+    };
     if !askers.is_supervised.swap(true, Ordering::AcqRel) {
         engine.env.spawn_apart(Box::pin(supervise(engine.env.clone(), Arc::downgrade(&askers))));
     }
@@ -131,7 +136,7 @@ pub(super) async fn settle(
     until: fn(&LaneState) -> bool,
     patience: Moment,
 ) -> Result<()> {
-    let text = "an earlier release of this lock is still on its way to the store";
+    let text = "the store has not confirmed an earlier release of this lock yet: retry later";
     // Both, if there are two: one may have moved on while the other was awaited, which is found out by looking again.
     let settled = async {
         lane.until(until).await;

@@ -356,7 +356,7 @@ pub(crate) async fn extend(
         tokio::select! {
             () = tenure.lane.settled() => {}
             () = engine.env.sleep_apart(patience) => {
-                let text = "what was told of this lock before has not been answered in time";
+                let text = "the store has not answered an earlier operation on this lock in time: nothing was done";
                 return Err(Error::new(ErrorKind::Unavailable, text));
             }
         }

@@ -189,7 +189,7 @@ impl Named {
 /// Something that is not our state stands where it should be.
 pub(super) fn conflict(path: &Path, why: &str) -> Error {
     let path = path.display();
-    let advice = "nothing was changed; remove the file if you know that nobody holds the lock";
+    let advice = "nothing was changed; remove the file once no process uses locks in its directory";
     Error::new(ErrorKind::Conflict, format!("cannot use {path}: {why}; {advice}"))
 }
 
@@ -207,10 +207,9 @@ pub(super) fn trouble(what: &str, path: &Path, cause: impl Into<io::Error>) -> E
         Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => {
             (ErrorKind::Unavailable, "; nothing was changed: make room on the disk")
         }
-        Some(Errno::NOENT) => (
-            ErrorKind::Unavailable,
-            "; was the directory removed? whoever held a lock in it has lost it",
-        ),
+        Some(Errno::NOENT) => {
+            (ErrorKind::Unavailable, "; if the directory was removed, its locks are lost")
+        }
         _ => (ErrorKind::Unavailable, ""),
     };
     let message = format!("file: {what} {}: {cause}{advice}", path.display());

@@ -89,7 +89,7 @@ impl FileStore {
             if now >= until {
                 let dir = self.hub.dir.path().display();
                 let message = format!(
-                    "file: another process keeps a file in {dir} locked; is it stopped? nothing was done"
+                    "file: another process has kept a file in {dir} locked for too long and may be stopped (SIGSTOP, a debugger): nothing was done"
                 );
                 return Err(Error::new(ErrorKind::Unavailable, message));
             }

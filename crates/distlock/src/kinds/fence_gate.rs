@@ -169,6 +169,8 @@ impl fmt::Debug for StoredFenceGate {
 }
 
 fn stale(token: u64, highest: u64) -> Error {
-    let text = format!("the token {token} is stale: {highest} has been seen, so the lock was lost");
+    let text = format!(
+        "the token {token} is stale: a later holder has used {highest}, so the lock was lost"
+    );
     Error::new(ErrorKind::Lost, text)
 }

@@ -19,7 +19,11 @@ pub(crate) struct Handle {
 
 impl Handle {
     pub(crate) fn new(engine: Arc<Engine>, name: Result<Arc<str>>, kind: Kind) -> Handle {
-        Handle { engine, name: name.map_err(|e| e.about(kind, &Arc::from(""))), kind }
+        let about = |e: Error| match e.lock_name() {
+            Some(_) => e,
+            None => e.about(kind, &Arc::from("")),
+        };
+        Handle { engine, name: name.map_err(about), kind }
     }
 
     #[track_caller]

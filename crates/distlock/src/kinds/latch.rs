@@ -98,7 +98,7 @@ impl Latch {
         let env = &self.handle.engine.env;
         let counted = Detached::new(env, |_| async move { latch.counted_down().await }).await;
         counted.unwrap_or_else(|| {
-            let text = "the count-down was cut off: it may or may not have been counted";
+            let text = "the count-down was interrupted: it may or may not have been counted";
             Err(Error::new(ErrorKind::Indeterminate, text))
         })
     }
@@ -136,6 +136,7 @@ impl Latch {
     /// # Errors
     /// `WaitTimeout` if it was not zero for the whole wait; `Unavailable` if the store cannot be reached; `Conflict`,
     /// `InvalidName`, `Closed`.
+    #[track_caller]
     pub fn wait(&self) -> Acquire<(), Must> {
         self.handle.acquire(What::LatchOpen)
     }

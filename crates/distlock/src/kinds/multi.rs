@@ -9,7 +9,7 @@ use tracing::Instrument;
 use super::Mutex;
 use super::handle::run_methods;
 use crate::engine::{self, Hold, State};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::guard::{Guard, span_of};
 use crate::member::Member;
 use crate::owner::Owner;
@@ -214,7 +214,12 @@ impl MultiGuard {
     pub async fn while_held<F: Future>(&self, work: F) -> Result<F::Output> {
         let work = work.instrument(self.held_span());
         let done = together::unless(self.lost(), || self.is_lost(), work).await;
-        done.ok_or_else(|| Error::new(ErrorKind::Lost, "one of the locks was lost"))
+        let lost =
+            |guard: &Guard| engine::lost().about(guard.hold.tenure.kind, guard.hold.tenure.name());
+        done.ok_or_else(|| {
+            let first = self.guards.iter().find(|guard| guard.is_lost());
+            first.map_or_else(engine::lost, lost)
+        })
     }
 
     /// What log lines of work under it belong to.

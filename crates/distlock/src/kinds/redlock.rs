@@ -63,7 +63,10 @@ impl RedLock {
         let (engine, name) = match Locks::majority_of(nodes) {
             Ok(all) => (all.engine(), all.full_name(name.as_ref())),
             // Reported when it is used, as bad names are.
-            Err(e) => (Locks::memory().engine(), Err(e)),
+            Err(e) => {
+                let name = Arc::from(name.as_ref());
+                (Locks::memory().engine(), Err(e.about(Kind::Redlock, &name)))
+            }
         };
         RedLock { handle: Handle::new(engine, name, Kind::Redlock) }
     }
@@ -101,16 +104,21 @@ impl From<RedLock> for Member {
 pub(crate) fn check(nodes: &[Locks]) -> Result<()> {
     let wrong = |text: String| Err(Error::new(ErrorKind::Config, text));
     let Some(first) = nodes.first() else {
-        return wrong("a majority of no servers: name at least one".to_owned());
+        return wrong("it has no servers: give RedLock::new at least one".to_owned());
     };
     for (at, node) in nodes.iter().enumerate() {
         if node.prefix() != first.prefix() {
-            return wrong("the nodes have different prefixes".to_owned());
+            let (one, other) = (first.prefix(), node.prefix());
+            let text = format!(
+                "its servers have different prefixes, {one:?} and {other:?}: connect to all with the same"
+            );
+            return wrong(text);
         }
         let same =
             |other: &&Locks| Arc::ptr_eq(&other.engine(), &node.engine()) || node.is_at(other);
         if let Some(twice) = nodes[..at].iter().find(same) {
-            return wrong(format!("{twice:?} is there twice: a majority needs different servers"));
+            let place = twice.engine().store.place();
+            return wrong(format!("{place} is given twice: a majority needs different servers"));
         }
     }
     Ok(())

@@ -163,7 +163,7 @@ mod tests {
             ("fair_patience = '0'", "use 1 ms to 10 years"),
             ("slow_hold = '0s'", "leave slow_hold out"),
             ("url = 'reddis://h'", "use memory:, file:/dir, redis://host"),
-            ("url = 'localhost'", "use memory:, file:/dir, redis://host"),
+            ("url = 'localhost'", "did you mean redis://localhost?"),
             ("url = ''", "use memory:, file:/dir, redis://host"),
             #[cfg(feature = "redis")]
             ("url = 'redis://u:canary@h:port'", "the URL cannot be read"),

@@ -13,9 +13,10 @@ use tokio::sync::OnceCell;
 use self::settings::{Settings, Source};
 use crate::builder::Builder;
 use crate::engine;
-use crate::env::System;
+use crate::env::{BoxFuture, System};
 use crate::error::{Error, ErrorKind, Result};
 use crate::locks::Locks;
+use crate::together::join_all;
 
 /// The file that is looked for where the program is started.
 const FILE: &str = "locks.toml";
@@ -55,7 +56,8 @@ const DEFAULT: &str = "default";
 /// | `slow_hold` | off | warns of holds that take longer; what is long depends on the program, see [`Builder::slow_hold`] |
 ///
 /// Durations are `500ms`, `10s`, `1h30m`. What cannot be used (another key, a URL of no store, a duration that is too short, a
-/// default that is not there) is an error when the file is read; whether a store answers is found out when it is asked for.
+/// default that is not there) is an error when the file is read. Whether a store answers is found out when its locks are first asked for, or by
+/// [`check`](Profiles::check) for all profiles at once.
 ///
 /// # The environment
 /// `DISTLOCK_URL` is the URL of the default profile, `DISTLOCK_BILLING_URL` that of `billing`, `DISTLOCK_BILLING_WATCHDOG` its
@@ -69,7 +71,8 @@ const DEFAULT: &str = "default";
 /// use distlock::Profiles;
 ///
 /// let profiles = Profiles::parse("[profile.billing]\nurl = 'memory:'\nprefix = 'bill:'")?;
-/// let locks = profiles.locks("billing").await?; // connects when it is first asked for
+/// profiles.check().await?; // connects to all of them: a wrong address or password is found when the program starts
+/// let locks = profiles.locks("billing").await?; // without `check` it connects here
 /// assert_eq!(locks.mutex("42").lock().await?.name(), "bill:42");
 ///
 /// profiles.install()?; // for Profiles::get and #[locked]
@@ -201,6 +204,68 @@ impl Profiles {
         let connect =
             || async { builder.connect().await.map_err(|e| e.at(&format!("profile {name:?}"))) };
         once.get_or_try_init(connect).await.cloned()
+    }
+
+    /// Connects to the stores of all profiles, at the same time. Call it where the program starts: otherwise a profile whose server is away or whose
+    /// password is wrong is found when it is first used.
+    ///
+    /// Of a profile with `lazy = true` only the settings are checked: its server may come later. Profiles that only the environment knows
+    /// are not in [`names`](Profiles::names), except for the default one: name them with [`check_named`](Profiles::check_named).
+    ///
+    /// ```
+    /// # distlock::block_on(async {
+    /// use distlock::Profiles;
+    ///
+    /// let profiles = Profiles::parse("[profile.main]\nurl = 'memory:'\n[profile.billing]\nurl = 'redis://127.0.0.1:1'")?;
+    /// let error = profiles.check().await.unwrap_err();
+    /// assert!(error.to_string().starts_with("profile \"billing\": cannot connect to 127.0.0.1:1"));
+    /// # Ok::<(), distlock::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// One error that names every profile that cannot be used, with the reason of each. It is [retryable](Error::is_retryable) if all of them
+    /// are. `Config` if there is no profile at all.
+    pub async fn check(&self) -> Result<()> {
+        if self.0.profiles.is_empty() {
+            return Err(config(unknown(self.default_name(), true, &self.0.profiles)));
+        }
+        self.check_named(self.names()).await
+    }
+
+    /// [`check`](Profiles::check) of the profiles with these names.
+    ///
+    /// # Errors
+    /// As [`check`](Profiles::check); also for a name that is no profile's.
+    pub async fn check_named<N: AsRef<str>>(
+        &self,
+        names: impl IntoIterator<Item = N>,
+    ) -> Result<()> {
+        let names: Vec<String> = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
+        let connect = |name: &String| -> BoxFuture<'static, Option<Error>> {
+            let (profiles, name) = (self.clone(), name.clone());
+            Box::pin(async move {
+                let connected = profiles.locks(&name).await;
+                connected.err().map(|e| e.at(&format!("profile {name:?}")))
+            })
+        };
+        let failed: Vec<Error> =
+            join_all(names.iter().map(connect).collect()).await.into_iter().flatten().collect();
+        let [first, rest @ ..] = &failed[..] else { return Ok(()) };
+        if rest.is_empty() {
+            return Err(first.clone());
+        }
+        // One that no retry helps decides.
+        let worst = failed.iter().find(|e| !e.is_retryable()).unwrap_or(first);
+        let each: Vec<String> = failed.iter().map(Error::to_string).collect();
+        let (some, all) = (failed.len(), names.len());
+        let text = format!("{some} of {all} profiles cannot be used: {}", each.join("; "));
+        Err(Error::new(worst.kind(), text))
+    }
+
+    /// [`check`](Profiles::check) for programs without a runtime.
+    pub fn check_blocking(&self) -> Result<()> {
+        let profiles = self.clone();
+        engine::block_on(&System, Box::pin(async move { profiles.check().await }))
     }
 
     /// [`locks`](Profiles::locks) for programs without a runtime.

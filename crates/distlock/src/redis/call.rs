@@ -227,7 +227,8 @@ impl Bundle {
         let mut replies = line.send_all(&self.commands, self.count).await?;
         if replies.len() != self.count {
             // Not to be expected; but a missing answer must not be read as one.
-            let text = "answers are missing: the steps may or may not have happened";
+            let text =
+                "the server left out replies: the operations may or may not have been applied";
             return Err(Error::new(ErrorKind::Indeterminate, text));
         }
         let mut take = |at: usize| replies.get_mut(at).map(std::mem::take).unwrap_or_default();

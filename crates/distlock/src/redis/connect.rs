@@ -204,14 +204,19 @@ impl Dial {
         let known = refusal::of_redis(why).kind();
         let (kind, what) = match why.kind() {
             redis::ErrorKind::Io => {
+                let hint = self.tls_hint();
                 return Error::new(
                     ErrorKind::Unavailable,
-                    format!("{target} closed the connection during login: {why}"),
+                    format!("{target} closed the connection during login: {why}{hint}"),
                 );
             }
             // It may also be a reply that was cut off in the middle, so it is worth another try.
             redis::ErrorKind::Parse => {
-                (ErrorKind::Unavailable, "does not speak the Redis protocol, or was cut off")
+                let hint = self.tls_hint();
+                let text = format!(
+                    "the reply of {target} to the login is not Redis's, or incomplete{hint}"
+                );
+                return Error::new(ErrorKind::Unavailable, text);
             }
             redis::ErrorKind::RESP3NotSupported => {
                 (ErrorKind::Unsupported, "is older than Redis 6.2")
@@ -220,12 +225,14 @@ impl Dial {
             _ if why.to_string().starts_with("Redis server refused to switch database") => {
                 (ErrorKind::Config, "refused the database of the URL")
             }
-            _ if matches!(why.code(), Some("NOAUTH")) => {
-                (ErrorKind::Config, "wants a password: write it in the URL")
-            }
-            _ if known == ErrorKind::Config => {
-                (ErrorKind::Config, "refused the user name or password, or the user may not HELLO")
-            }
+            _ if matches!(why.code(), Some("NOAUTH")) => (
+                ErrorKind::Config,
+                "requires a password: write it in the URL, as in redis://:password@host",
+            ),
+            _ if known == ErrorKind::Config => (
+                ErrorKind::Config,
+                "refused the user name or password of the URL, or the user may not run HELLO",
+            ),
             _ if known == ErrorKind::Unavailable && is_not_now(why) => {
                 (ErrorKind::Unavailable, "takes no connections now")
             }
@@ -244,7 +251,25 @@ impl Dial {
     /// The error for a connection that could not be made in time.
     pub(crate) fn too_slow(&self, limit: Duration) -> Error {
         let target = &self.target;
-        Error::new(ErrorKind::Unavailable, format!("no connection to {target} within {limit:?}"))
+        let hint = match target.endpoint {
+            // A plain Redis waits for the end of a line that does not come.
+            Endpoint::Tls { .. } => {
+                "; write redis:// instead of rediss:// if this port is not encrypted"
+            }
+            Endpoint::Tcp { .. } | Endpoint::Unix { .. } => "",
+        };
+        let text = format!("no connection to {target} within {limit:?}{hint}");
+        Error::new(ErrorKind::Unavailable, text)
+    }
+
+    /// What to look at if a server did not answer a login as Redis does: one that expects TLS closes the connection, or sends an alert.
+    fn tls_hint(&self) -> &'static str {
+        match self.target.endpoint {
+            Endpoint::Tcp { .. } => {
+                "; write rediss:// instead of redis:// if this port is encrypted"
+            }
+            Endpoint::Tls { .. } | Endpoint::Unix { .. } => "",
+        }
     }
 }
 

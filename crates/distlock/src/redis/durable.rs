@@ -143,7 +143,7 @@ impl Durable {
             return Err(Error::new(ErrorKind::Unavailable, "the runtime is shutting down"));
         }
         let unknown = |why: &str| {
-            let text = format!("{why}: the step may or may not have happened");
+            let text = format!("{why}: the operation may or may not have been applied");
             Err(Error::new(ErrorKind::Indeterminate, text))
         };
         // The desk is served by a runtime that may stand still, if nobody blocks on it any more.
@@ -287,18 +287,20 @@ impl Server {
         let text = match acks {
             Value::Int(acks) if acks >= i64::from(wanted) => return Ok(()),
             Value::Int(acks) => {
-                format!("{acks} of {wanted} replicas acknowledged it in {timeout:?}")
+                format!("{acks} of {wanted} replicas acknowledged the acquire within {timeout:?}")
             }
             Value::ServerError(refused) if is_replica(&refused) => {
                 return Err(in_doubt(&refusal::of(&refused)));
             }
             Value::ServerError(refused) => {
                 let why = refusal::of(&refused);
-                format!("no replica of {wanted} is known to have it, because WAIT failed: {why}")
+                format!(
+                    "none of {wanted} replicas is known to have the acquire, because WAIT failed: {why}"
+                )
             }
             other => refusal::nonsense("WAIT", &other).to_string(),
         };
-        Err(Error::new(ErrorKind::NotDurable, format!("{text}; it was given back")))
+        Err(Error::new(ErrorKind::NotDurable, format!("{text}; the lock was released again")))
     }
 
     async fn probe(&self, line: &mut Line) -> Result<()> {
@@ -315,10 +317,11 @@ impl Server {
                     "the Redis user may not WAIT: give it +wait, or use Durability::Primary"
                 }
                 _ => {
-                    "it does not know WAIT, or something between refuses it: use Durability::Primary"
+                    "the server does not know WAIT, or a proxy refuses it: use Durability::Primary"
                 }
             };
-            let text = format!("{place} cannot say what its replicas have: {what} ({code} {said})");
+            let text =
+                format!("{place} cannot report what its replicas have: {what} ({code} {said})");
             return Err(Error::new(ErrorKind::Unsupported, text));
         }
         self.known.store(true, Ordering::Relaxed);
@@ -340,7 +343,7 @@ impl Job {
 
 /// Something may have been taken, and nobody knows what became of it.
 fn in_doubt(why: &Error) -> Error {
-    let text = format!("{why}: the step may or may not have happened");
+    let text = format!("{why}: the operation may or may not have been applied");
     Error::new(ErrorKind::Indeterminate, text)
 }
 

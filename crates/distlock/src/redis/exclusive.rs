@@ -138,7 +138,7 @@ pub(crate) fn snapshot(name: &str, reply: Value) -> Result<Snapshot> {
             if holders.is_empty() {
                 return Err(Error::new(
                     ErrorKind::Conflict,
-                    "a hash that is no lock stands under this name",
+                    "the hash of this name is not a lock: choose another name for this lock",
                 ));
             }
             Ok(Snapshot::held(name, holders, milliseconds(ttl)))
@@ -170,7 +170,7 @@ pub(crate) fn milliseconds(ttl: i64) -> Duration {
 pub(crate) fn immortal() -> Error {
     Error::new(
         ErrorKind::Conflict,
-        "a key without a time to live stands under this name, so it is no lock: choose another name or delete it",
+        "the key of this name has no time to live, so it is not a lock: choose another name for this lock",
     )
 }
 

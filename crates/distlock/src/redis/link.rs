@@ -179,7 +179,10 @@ impl Shared {
     fn open(&self) -> Result<()> {
         match self.closed.load(Ordering::Relaxed) {
             false => Ok(()),
-            true => Err(Error::new(ErrorKind::Unavailable, "another server has taken its place")),
+            true => Err(Error::new(
+                ErrorKind::Unavailable,
+                "another server has taken the place of this one",
+            )),
         }
     }
 
@@ -283,7 +286,10 @@ impl fmt::Debug for Links {
 pub(super) fn current() -> Result<Id> {
     match Handle::try_current() {
         Ok(here) => Ok(here.id()),
-        Err(_) => Err(Error::new(ErrorKind::Unavailable, "not called from within a tokio runtime")),
+        Err(_) => Err(Error::new(
+            ErrorKind::Unavailable,
+            "this call needs a tokio runtime: call it inside one, or use the blocking methods",
+        )),
     }
 }
 

@@ -63,13 +63,15 @@ pub(crate) fn is_in(reply: &Value, is_such: &impl Fn(&ServerError) -> bool) -> b
 fn explain(code: &str, text: &str, script: Option<&str>) -> Error {
     // Redis before 7 reports what a script met inside a text of its own, with a general code.
     let says = |word: &str| code == word || words(text).any(|w| w == word);
-    let error = |kind, what: &str| Error::new(kind, format!("{what} ({code} {text})"));
+    let error = |kind, what: &str| {
+        let said = format!("{code} {}", without_script(text));
+        Error::new(kind, format!("{what} ({})", said.trim()))
+    };
 
     if says("WRONGTYPE") {
-        return error(
-            ErrorKind::Conflict,
-            "something that is no lock stands under this name: choose another name or delete it",
-        );
+        let text = "the name is in use by another kind of lock, or by data that is not a lock: choose another name for this \
+                    lock; redis-cli's TYPE shows what is stored (WRONGTYPE)";
+        return Error::new(ErrorKind::Conflict, text);
     }
     if says("NOPERM") || is_acl_in_script(text) {
         let (missing, all) = (acl::missing(text, script), acl::all_commands());
@@ -80,7 +82,10 @@ fn explain(code: &str, text: &str, script: Option<&str>) -> Error {
         return error(ErrorKind::Config, &what);
     }
     if says("NOAUTH") || says("WRONGPASS") || says("DENIED") {
-        return error(ErrorKind::Config, "the server wants other credentials");
+        return error(
+            ErrorKind::Config,
+            "the server refused the user name or password: check those in the URL",
+        );
     }
     if says("MOVED") || says("ASK") || says("CROSSSLOT") {
         return error(
@@ -91,7 +96,21 @@ fn explain(code: &str, text: &str, script: Option<&str>) -> Error {
     if NOT_NOW.into_iter().any(says) || text.contains("max number of clients") {
         return error(ErrorKind::Unavailable, "the server cannot do this now");
     }
-    error(ErrorKind::Unavailable, "the server refused")
+    error(ErrorKind::Unavailable, "the server refused the operation")
+}
+
+/// What the server said, without the hash of the script and the line in it, which tell a reader nothing: Redis 7 puts them at the end
+/// (`… script: 20236ca…, on @user_script:7.`), its predecessors at the beginning (`Error running script (call to f_20236ca…): @user_script:7: …`).
+fn without_script(text: &str) -> &str {
+    let text = text.split_once(" script: ").map_or(text, |(said, _)| said);
+    match text.strip_prefix("Error running script (call to ") {
+        None => text,
+        Some(rest) => {
+            let said = rest.split_once("): ").map_or(rest, |(_, said)| said);
+            let line = said.strip_prefix("@user_script:").and_then(|at| at.split_once(": "));
+            line.map_or(said, |(_, said)| said)
+        }
+    }
 }
 
 /// The permission that is missing, if a refusal is about one.
@@ -137,7 +156,9 @@ pub(crate) fn nonsense(step: &str, reply: &Value) -> Error {
     };
     Error::new(
         ErrorKind::Unavailable,
-        format!("the answer to {step} makes no sense ({sort}): is this a Redis server?"),
+        format!(
+            "the server's reply to {step} is {sort}, which Redis does not send here: is this a Redis server?"
+        ),
     )
 }
 
@@ -174,6 +195,33 @@ mod tests {
         ];
         for (code, text, kind) in table {
             assert_eq!(explain(code, text, None).kind(), kind, "{code} {text}");
+        }
+    }
+
+    #[test]
+    fn no_error_has_the_hash_of_a_script() {
+        for (code, text, said) in [
+            ("ERR", "wrong number script: 20236cafe, on @user_script:5.", "(ERR wrong number)"),
+            (
+                "OOM",
+                "command not allowed script: 20236cafe, on @user_script:7.",
+                "(OOM command not allowed)",
+            ),
+            (
+                "ERR",
+                "Error running script (call to f_20236cafe): @user_script:7: -OOM command not allowed",
+                "(ERR -OOM command not allowed)",
+            ),
+            ("ERR", "Error running script (call to f_20236cafe): @user_script: 7: odd", "odd"),
+            (
+                "WRONGTYPE",
+                "Operation against a key script: 20236cafe, on @user_script:7.",
+                "(WRONGTYPE)",
+            ),
+        ] {
+            let error = explain(code, text, None).to_string();
+            assert!(error.contains(said), "{text}: {error}");
+            assert!(!error.contains("20236cafe") && !error.contains("delete"), "{error}");
         }
     }
 

@@ -40,6 +40,14 @@ impl Target {
                 )));
             }
         }
+        // Of `a:1,b:2` the parser would say that the port is no number.
+        let hosts = text.split_once("://").map_or("", |(_, rest)| rest);
+        let hosts = hosts.split(['/', '?', '#']).next().unwrap_or_default();
+        if hosts.rsplit('@').next().is_some_and(|last| last.contains(','))
+            || hosts.matches('@').count() > 1 && hosts.contains(',')
+        {
+            return Err(several());
+        }
         let url = Url::parse(text).map_err(|why| {
             config(format!(
                 "the URL cannot be read ({why}): reserved characters in a user name or password must be written as %XX"
@@ -177,6 +185,13 @@ fn config(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Config, message)
 }
 
+fn several() -> Error {
+    config(
+        "the URL names several servers: write redis+sentinel://, redis+replicated:// or redis+cluster:// for servers that belong \
+         together; connect to independent servers one by one, and use RedLock::new for a majority of them",
+    )
+}
+
 fn host_and_port(url: &Url) -> Result<(String, u16)> {
     let host = match url.host() {
         Some(url::Host::Domain(name)) => decode(name, "host")?,
@@ -185,7 +200,7 @@ fn host_and_port(url: &Url) -> Result<(String, u16)> {
         None => String::new(),
     };
     if host.is_empty() {
-        return Err(config("the URL has no host"));
+        return Err(config("the URL has no host: write redis://host or redis://host:port"));
     }
     match url.port() {
         Some(0) => Err(config("the URL's port is 0")),

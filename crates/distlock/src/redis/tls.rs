@@ -27,7 +27,17 @@ pub(crate) async fn wrap(
     let config = tokio::task::spawn_blocking(move || config(&options))
         .await
         .map_err(|_| io::Error::other("the runtime is shutting down"))??;
-    TlsConnector::from(Arc::new(config)).connect(name, stream).await
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(|why| {
+        let said = why.get_ref().and_then(|why| why.downcast_ref::<rustls::Error>());
+        match said {
+            // What came back is no record of TLS: a plain Redis answers with a text.
+            Some(rustls::Error::InvalidMessage(_)) => {
+                let text = "the server's reply is not TLS: write redis:// instead of rediss:// if this port is not encrypted";
+                io::Error::new(io::ErrorKind::InvalidData, text)
+            }
+            _ => why,
+        }
+    })
 }
 
 fn config(options: &TlsOptions) -> io::Result<ClientConfig> {

@@ -38,7 +38,7 @@ impl Ticks {
         }
         let period = Duration::from_millis(millis);
         let origin = UNIX_EPOCH.checked_add(offset).ok_or_else(|| {
-            let text = format!("an offset of {offset:?} is more than a clock can say");
+            let text = format!("an offset of {offset:?} is beyond the range of the system clock");
             Error::new(ErrorKind::InvalidDuration, text)
         })?;
         let next = move |after: SystemTime| {

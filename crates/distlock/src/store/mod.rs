@@ -218,7 +218,7 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// it again when the answer is lost.
     fn admin<'a>(&'a self, name: &'a str, op: &'a Admin) -> BoxFuture<'a, Result<i64>> {
         let _ = (name, op);
-        Box::pin(std::future::ready(Err(unsupported("this"))))
+        Box::pin(std::future::ready(Err(unsupported("this operation"))))
     }
 
     /// Runs `command` in the same atomic step that finds `claim` still held; `None` if it is not.

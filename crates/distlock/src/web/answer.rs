@@ -61,12 +61,24 @@ impl Answer {
     /// The lock could not be had, or was lost.
     pub(super) fn failed(error: &Error) -> Answer {
         let (status, retry_after) = match error.kind() {
+            ErrorKind::WaitTimeout => {
+                (StatusCode::LOCKED, Some(seconds(error.retry_after().unwrap_or_default())))
+            }
             ErrorKind::InvalidName => (StatusCode::BAD_REQUEST, None),
             ErrorKind::Closed | ErrorKind::Cancelled => (StatusCode::SERVICE_UNAVAILABLE, SOON),
             _ if error.is_retryable() => (StatusCode::SERVICE_UNAVAILABLE, SOON),
             _ => (StatusCode::INTERNAL_SERVER_ERROR, None),
         };
-        tracing::warn!(target: "distlock", %error, status = status.as_u16(), "a request was turned away");
+        let code = status.as_u16();
+        match error.kind() {
+            // Contention is no trouble.
+            ErrorKind::WaitTimeout => {
+                tracing::debug!(target: "distlock", %error, status = code, "a request was turned away");
+            }
+            _ => {
+                tracing::warn!(target: "distlock", %error, status = code, "a request was turned away")
+            }
+        }
         Answer { status, retry_after }
     }
 
@@ -101,6 +113,7 @@ mod tests {
     fn what_the_client_can_mend_what_passes_and_what_does_not() {
         let status = |kind| Answer::failed(&Error::new(kind, "")).status.as_u16();
         assert_eq!(status(ErrorKind::InvalidName), 400);
+        assert_eq!(status(ErrorKind::WaitTimeout), 423);
         for passing in [ErrorKind::Unavailable, ErrorKind::Indeterminate, ErrorKind::Lost] {
             assert_eq!(status(passing), 503, "{passing:?}");
         }

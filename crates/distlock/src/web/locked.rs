@@ -10,6 +10,7 @@ use http::request::Parts;
 
 use super::Busy;
 use super::answer::Answer;
+use crate::error::Error;
 use crate::guard::Guard;
 use crate::locks::Locks;
 
@@ -103,6 +104,27 @@ where
             Ok(None) => Err(Refused(Why::Lock(Answer::busy(K::BUSY, &locks, &mutex).await))),
             Err(error) => Err(Refused(Why::Lock(Answer::failed(&error)))),
         }
+    }
+}
+
+/// So that a handler can return `Result<_, distlock::Error>`, and acquire with `?`. The status is that of [the table](crate::web); the body is empty,
+/// and what the error says goes to the log (`tracing`, target `distlock`): it may name locks and servers.
+///
+/// ```
+/// use std::time::Duration;
+/// use axum::{Router, extract::State, routing::post};
+/// use distlock::Locks;
+///
+/// /// 423 while another request pays, 503 while the store is away.
+/// async fn pay(State(locks): State<Locks>) -> distlock::Result<&'static str> {
+///     locks.mutex("account:7").lock().wait(Duration::from_secs(2)).run(async |_| Ok("paid")).await
+/// }
+///
+/// let app: Router = Router::new().route("/pay", post(pay)).with_state(Locks::memory());
+/// ```
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        Answer::failed(&self).response::<Body>()
     }
 }
 

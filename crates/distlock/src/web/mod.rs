@@ -1,11 +1,12 @@
 //! Locks around web requests: a [tower](https://docs.rs/tower) layer (feature `tower`) and an
 //! [axum](https://docs.rs/axum) extractor (feature `axum`).
 //!
-//! Both answer for themselves when the handler cannot be let in:
+//! Both answer for themselves when the handler cannot be let in. With the feature `axum`, an [`Error`](crate::Error) that a handler returns is answered in
+//! the same way:
 //!
 //! | what | answer | `Retry-After` |
 //! |---|---|---|
-//! | the lock stayed busy for the whole wait | [`423 Locked`](Busy::Locked) or [`409 Conflict`](Busy::Conflict) | when it is free at the latest unless it is renewed, in whole seconds, at least 1 |
+//! | the lock stayed busy for the whole wait (`WaitTimeout`) | [`423 Locked`](Busy::Locked), or of a layer or extractor [`409 Conflict`](Busy::Conflict) | when it is free at the latest unless it is renewed, in whole seconds, at least 1 |
 //! | the store cannot be reached, or the program is closing its locks | 503 | 1 |
 //! | the lock was lost while the handler ran | 503 | 1 |
 //! | the key makes no name for a lock: empty, or too long | 400 | |

@@ -1,5 +1,6 @@
 //! What a program's log says of its locks.
 
+use std::future::IntoFuture;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -107,6 +108,71 @@ async fn all_work_under_a_lock_is_in_its_span(log: &Log, locks: &Locks) {
     assert!(!release.contains("held{"), "the release is no work of the body: {release}");
 }
 
+/// Requests that lock nothing are warned of, with the place where they were made; all others are not.
+async fn a_request_that_is_not_used_is_warned_of(log: &Log, locks: &Locks) {
+    const WARNING: &str = "dropped without being awaited";
+    // Awaited, blocking, run, spawned, raced, and futures of `run` that are dropped: none is warned of.
+    locks.mutex("used").lock().await.unwrap().unlock().await.unwrap();
+    drop(locks.semaphore("used").with_permits(1).try_acquire(1).await.unwrap().unwrap());
+    locks.latch("used").wait().await.unwrap();
+    let blocking = locks.clone();
+    let thread = move || blocking.rw("used").read().blocking()?.unlock_blocking();
+    tokio::task::spawn_blocking(thread).await.unwrap().unwrap();
+    drop(locks.mutex("used").run(async |_| Ok::<_, Error>(())));
+    drop(locks.mutex("used").try_lock().run(async |_| Ok::<_, Error>(())));
+    drop(locks.mutex("used").lock().into_future());
+    tokio::select! {
+        biased;
+        () = std::future::ready(()) => {}
+        _ = locks.mutex("used").lock() => {}
+    }
+    let panicking = locks.clone();
+    let thread = std::thread::spawn(move || {
+        let _request = panicking.mutex("used").lock();
+        panic!("as the test wants it");
+    });
+    thread.join().unwrap_err();
+    let text = log.text();
+    assert!(!text.contains(WARNING), "{text}");
+
+    for (kind, line) in [
+        ("mutex", {
+            drop(locks.mutex("unused").lock());
+            line!()
+        }),
+        ("fair", {
+            let _request = locks.fair("unused").try_lock().wait(Duration::ZERO);
+            line!()
+        }),
+        ("rw", {
+            drop(locks.rw("unused").read());
+            line!()
+        }),
+        ("leased_semaphore", {
+            drop(locks.leased_semaphore("unused").acquire(1));
+            line!()
+        }),
+        ("latch", {
+            drop(locks.latch("unused").wait());
+            line!()
+        }),
+        ("mutex", {
+            drop(locks.multi(["unused", "other"]).lock());
+            line!()
+        }),
+        ("simple", {
+            drop(locks.simple("unused").lock());
+            line!()
+        }),
+    ] {
+        let (kind, at) =
+            (format!("kind=\"{kind}\" name=\"unused\""), format!("tracing.rs:{line}:"));
+        let line = log.line("a request that is not used", &["WARN", WARNING, &kind, &at]);
+        assert!(line.contains("distlock"), "{line}");
+    }
+    assert_eq!(log.text().matches(WARNING).count(), 7);
+}
+
 /// There is one log for the whole process.
 #[tokio::test]
 async fn log_lines_belong_to_the_lock_they_are_about() {
@@ -143,6 +209,7 @@ async fn log_lines_belong_to_the_lock_they_are_about() {
     log.line("work under all", &["held{kind=\"multi\" name=\"acct:1, acct:2\"}: ", "paying"]);
 
     all_work_under_a_lock_is_in_its_span(&log, &locks).await;
+    a_request_that_is_not_used_is_warned_of(&log, &locks).await;
 
     let forged = locks.mutex("x\n ERROR forged").lock().await.unwrap();
     forged.unlock().await.unwrap();

@@ -222,6 +222,45 @@ async fn a_client_that_goes_away_takes_its_lock_along() {
     eventually("free", || async { scene.locks.list("").await.unwrap().is_empty() }).await;
 }
 
+/// The library's error as what a handler returns: a status, when to come back, and no word of what went wrong.
+#[tokio::test]
+async fn an_error_of_a_handler_is_a_status_without_words() {
+    async fn pay(
+        State(scene): State<Scene>,
+        request: Request<Body>,
+    ) -> distlock::Result<&'static str> {
+        let name = request.uri().query().unwrap_or_default();
+        let request = scene.locks.mutex(name).lock().wait(Duration::from_millis(5));
+        let request = if name == "never" { request.lease(Duration::ZERO) } else { request };
+        request.run(async |_| Ok("paid")).await
+    }
+    let app = |locks| Router::new().route("/pay", get(pay)).with_state(Scene::new(locks));
+    let locks = Locks::memory();
+    let away =
+        Locks::builder().url("redis://user:canary@127.0.0.1:1").lazy().connect().await.unwrap();
+    let _renewed = locks.mutex("renewed").lock().await.unwrap();
+    let _leased = locks.mutex("leased").lock().lease(Duration::from_secs(90)).await.unwrap();
+    locks.semaphore("conflict").init(1).await.unwrap();
+    for (locks, key, status, after) in [
+        (&locks, "free", StatusCode::OK, None),
+        (&locks, "renewed", StatusCode::LOCKED, Some(1..=30)),
+        (&locks, "leased", StatusCode::LOCKED, Some(31..=90)),
+        (&locks, "", StatusCode::BAD_REQUEST, None),
+        (&locks, "never", StatusCode::INTERNAL_SERVER_ERROR, None),
+        (&locks, "conflict", StatusCode::INTERNAL_SERVER_ERROR, None),
+        (&away, "key", StatusCode::SERVICE_UNAVAILABLE, Some(1..=1)),
+    ] {
+        let answer = call(&app(locks.clone()), &format!("/pay?{key}")).await;
+        assert_eq!(answer.status(), status, "{key}");
+        match after {
+            Some(after) => assert!(after.contains(&retry_after(&answer).unwrap()), "{answer:?}"),
+            None => assert_eq!(retry_after(&answer), None, "{answer:?}"),
+        }
+        let body = axum::body::to_bytes(answer.into_body(), 1000).await.unwrap();
+        assert_eq!(body, if status.is_success() { &b"paid"[..] } else { b"" }, "{key}");
+    }
+}
+
 struct Account(String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Account {

@@ -23,6 +23,43 @@ impl From<Error> for Trouble {
     }
 }
 
+/// What is tested is that it compiles: `?` finds the error type, and a type of the program's own works as well.
+#[tokio::test]
+async fn the_error_type_need_not_be_named() {
+    async fn plain(locks: &Locks) -> distlock::Result<u32> {
+        let one = locks.mutex("k").run(async |_| Ok(1)).await?;
+        let two = locks.fair("k").lock().wait(SOON).run(async |_| Ok(2)).await?;
+        let four = locks.rw("k").write().run(async |scope| scope.ensure().map(|()| 4)).await?;
+        let eight = locks.mutex("k").try_lock().run(async |_| Ok(8)).await?;
+        let later = locks.mutex("k").run(async |_| Ok(16));
+        Ok(one + two + four + eight.unwrap_or_default() + later.await?)
+    }
+    fn blocking(locks: &Locks) -> distlock::Result<u32> {
+        let one = locks.mutex("k").run_blocking(|_| Ok(1))?;
+        Ok(one + locks.rw("k").read().run_blocking(|_| Ok(2))?)
+    }
+    async fn own(locks: &Locks) -> Result<u32, Trouble> {
+        let one = locks.mutex("k").run(async |_| Ok::<_, Trouble>(1)).await?;
+        let lock = locks.mutex("k").run(async |_| Err(Error::new(ErrorKind::Lost, "made up")));
+        assert_eq!(
+            Trouble::from(lock.await.map(|()| 0).unwrap_err()),
+            Trouble::Lock(ErrorKind::Lost)
+        );
+        locks.mutex("k").run(async |_| if one == 1 { Err(Trouble::Own) } else { Ok(one) }).await
+    }
+    async fn boxed(locks: &Locks) -> Result<u32, Box<dyn std::error::Error>> {
+        locks.mutex("k").run(async |_| Ok("1".parse()?)).await
+    }
+    let locks = Locks::memory();
+    assert_eq!(plain(&locks).await.unwrap(), 31);
+    assert_eq!(own(&locks).await, Err(Trouble::Own));
+    assert_eq!(boxed(&locks).await.unwrap(), 1);
+    let of_a_thread = locks.clone();
+    let done = tokio::task::spawn_blocking(move || blocking(&of_a_thread)).await.unwrap();
+    assert_eq!(done.unwrap(), 3);
+    assert!(is_free(&locks).await);
+}
+
 async fn is_free(locks: &Locks) -> bool {
     locks.list("").await.unwrap().is_empty()
 }

@@ -59,6 +59,25 @@ async fn fails_closed(server: &Server, url: &str, kinds: &[ErrorKind]) {
     assert_eq!(server.calls("hello").await, 0, "{url}");
 }
 
+/// A URL with the scheme of the other sort of port says which one to write.
+#[tokio::test]
+async fn the_wrong_scheme_is_named() {
+    let server = Server::builder(Flavor::Redis).tls(Tls::Server).start().await;
+    let plain = format!("redis://:canary@{}", server.addr());
+    let error = Locks::connect(&plain).await.expect_err("it is encrypted");
+    assert!(error.to_string().contains("write rediss:// instead of redis://"), "{error}");
+    assert!(!format!("{error:?}").contains("canary"), "{error:?}");
+    // With certificates to trust, so that nothing else is in the way.
+    let options = server.url().split_once('?').map(|(_, options)| options.to_owned()).unwrap();
+    let unencrypted = Server::redis().await;
+    let encrypted = format!("rediss://:canary@{}?{options}", unencrypted.addr());
+    for _ in 0..8 {
+        let error = Locks::connect(&encrypted).await.expect_err("it is not encrypted");
+        assert!(error.to_string().contains("write redis:// instead of rediss://"), "{error}");
+        assert!(!format!("{error:?}").contains("canary"), "{error:?}");
+    }
+}
+
 #[tokio::test]
 async fn an_encrypted_connection_serves() {
     let server = Server::builder(Flavor::Redis).tls(Tls::Server).start().await;

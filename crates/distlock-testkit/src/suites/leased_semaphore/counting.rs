@@ -103,7 +103,7 @@ pub async fn the_first_to_acquire_can_say_how_many_there_are(ground: Ground) {
     let (mine, theirs) = (here.leased_semaphore(&name), elsewhere.leased_semaphore(&name));
     let error = mine.acquire(1).wait(ms(30)).await.expect_err("nobody has set it");
     assert_eq!(error.kind(), ErrorKind::WaitTimeout);
-    assert!(error.to_string().contains("nobody has set"), "{error}");
+    assert!(error.to_string().contains("number of permits is not set"), "{error}");
     let two = mine.clone().with_permits(3).acquire(2).await.expect("there are three now");
     assert_eq!(counts(&theirs).await, (1, 2));
     let one = theirs.with_permits(100).try_acquire(1).await.expect("the store answers");

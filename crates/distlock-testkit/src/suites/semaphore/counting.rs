@@ -104,7 +104,7 @@ pub async fn a_wait_timeout_says_why(ground: Ground) {
     let error = semaphore.acquire(1).wait(ms(30)).await.expect_err("nobody has set it");
     assert_eq!(error.kind(), ErrorKind::WaitTimeout);
     assert_eq!(error.lock_kind().map(|kind| kind.as_str()), Some("semaphore"));
-    assert!(error.to_string().contains("nobody has set"), "{error}");
+    assert!(error.to_string().contains("number of permits is not set"), "{error}");
     semaphore.init(5).await.expect("the store answers");
     let held = semaphore.acquire(3).await.expect("five are left");
     let error = semaphore.acquire(4).wait(ms(30)).await.expect_err("two are left");

@@ -206,7 +206,7 @@ impl Line {
         let what = if why.is_timeout() { "no reply in time" } else { "the connection broke" };
         Error::new(
             ErrorKind::Indeterminate,
-            format!("{what}: the step may or may not have happened"),
+            format!("{what}: the operation may or may not have been applied"),
         )
         .with_source(why.clone())
     }

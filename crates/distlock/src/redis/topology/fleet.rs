@@ -250,7 +250,7 @@ impl Shared {
         if !self.source.has_one() || self.serving(0).is_ok_and(|now| Arc::ptr_eq(&now, node)) {
             return Ok(());
         }
-        let text = "another server took its place meanwhile: the step may or may not have happened";
+        let text = "another server took its place meanwhile: the operation may or may not have been applied";
         Err(Error::new(ErrorKind::Indeterminate, text))
     }
 
@@ -271,7 +271,10 @@ impl Shared {
         let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
         match view.as_mut() {
             Some(view) => Ok(change(view, &make)),
-            None => Err(Error::new(ErrorKind::Unavailable, "who serves what is not known yet")),
+            None => Err(Error::new(
+                ErrorKind::Unavailable,
+                "the client has not learned yet which server is the primary",
+            )),
         }
     }
 

@@ -98,7 +98,7 @@ pub(crate) async fn confirmed(
         Role::Primary { .. } => return Ok(named),
         Role::Replica { of } => of,
         Role::Sentinel => {
-            let text = "a sentinel is named as the primary".to_owned();
+            let text = "the address of the primary is that of a sentinel".to_owned();
             return Err(Error::new(ErrorKind::Config, text));
         }
     };

@@ -167,7 +167,9 @@ impl Source {
     pub(crate) fn nobody(&self, slot: u16) -> Error {
         let text = match self {
             Source::Cluster(_) => format!("no server of the cluster serves slot {slot} now"),
-            Source::Sentinel(_) | Source::Replicated(_) => "no primary is known now".to_owned(),
+            Source::Sentinel(_) | Source::Replicated(_) => {
+                "no server is known to be the primary now".to_owned()
+            }
         };
         Error::new(ErrorKind::Unavailable, text)
     }

@@ -100,6 +100,46 @@ fn the_only_profile_is_the_default() {
     assert!(wrong.to_string().contains("locks.toml:3: profile.main.mutex_as: it is"), "{wrong}");
 }
 
+/// Every profile that cannot be used is named with its reason, and those that can be used are connected.
+#[tokio::test]
+async fn a_check_names_every_profile_that_fails() {
+    let text = "[profile.good]\nurl = 'memory:'\n\
+                [profile.away]\nurl = 'redis://user:canary@127.0.0.1:1'\n\
+                [profile.later]\nurl = 'redis://127.0.0.1:1'\nlazy = true\n";
+    let profiles = Profiles::parse(text).unwrap();
+    let one = profiles.check().await.unwrap_err();
+    assert_eq!(one.kind(), ErrorKind::Unavailable, "{one}");
+    assert!(
+        one.to_string().starts_with("profile \"away\": cannot connect to 127.0.0.1:1"),
+        "{one}"
+    );
+    profiles.check_named(["good", "later"]).await.unwrap();
+
+    let more = format!(
+        "{text}[profile.replicas]\nurl = 'memory:'\nacks = 1\n[profile.nowhere]\nprefix = 'x'"
+    );
+    let profiles = Profiles::parse(&more).unwrap();
+    let all = tokio::task::spawn_blocking(move || profiles.check_blocking());
+    let all = all.await.unwrap().unwrap_err();
+    let said = all.to_string();
+    assert!(!all.is_retryable(), "{said}");
+    assert!(said.starts_with("3 of 5 profiles cannot be used: "), "{said}");
+    for (profile, why) in [
+        ("away", "cannot connect to 127.0.0.1:1"),
+        ("nowhere", "DISTLOCK_NOWHERE_URL"),
+        ("replicas", "has no replicas"),
+    ] {
+        let of =
+            said.split("; profile ").chain(said.split(": profile ")).find(|of| of.contains(why));
+        assert!(of.is_some_and(|of| of.contains(&format!("{profile:?}"))), "{profile}: {said}");
+    }
+    assert!(!format!("{said} {all:?}").contains("canary"), "{said}");
+    let none = Profiles::parse("").unwrap().check().await.unwrap_err();
+    assert!(none.to_string().contains("no profile \"default\": there are none"), "{none}");
+    let unknown = Profiles::parse(text).unwrap().check_named(["gone"]).await.unwrap_err();
+    assert!(unknown.to_string().contains("no profile \"gone\""), "{unknown}");
+}
+
 /// In a process of its own each: the environment is of the whole process.
 #[test]
 fn the_environment_has_the_last_word() {
@@ -120,6 +160,14 @@ fn the_environment_has_the_last_word() {
     assert!(said.contains("DISTLOCK_DEFAULT_WATCHDOG: expected a number"), "{said}");
     let said = child(&[("DISTLOCK_URL", "memory:"), ("DISTLOCK_DEFAULT_SLOW_HOLD", "0s")]);
     assert!(said.contains("default: Config: DISTLOCK_DEFAULT_SLOW_HOLD: a hold is slow"), "{said}");
+    // `file:` alone is the user's state directory.
+    let state = std::env::temp_dir().join(format!("locks-state-{}", std::process::id()));
+    let said = child(&[("DISTLOCK_URL", "file:"), ("XDG_STATE_HOME", state.to_str().unwrap())]);
+    assert!(said.contains("default: ok") && state.join("distlock").is_dir(), "{said}");
+    std::fs::remove_dir_all(&state).unwrap();
+    let homeless = [("DISTLOCK_URL", "file:"), ("XDG_STATE_HOME", ""), ("HOME", "/no/such/home")];
+    let said = child(&homeless);
+    assert!(said.contains("default: Config: file: without a directory"), "{said}");
     let said = child(&[("DISTLOCK_URL", "reddis://canary")]);
     assert!(said.contains("default: Config: DISTLOCK_URL: this URL names no store"), "{said}");
     assert!(!said.contains("canary"), "{said}");

@@ -80,7 +80,6 @@ async fn urls_that_name_no_store_are_config_errors() {
         "http://127.0.0.1",
         "postgres://127.0.0.1",
         "file",
-        "file:",
         "::::",
         "\0",
         "redis://ho st",
@@ -96,6 +95,30 @@ async fn urls_that_name_no_store_are_config_errors() {
     assert_eq!(error.kind(), ErrorKind::Config);
     let error = Locks::connect_blocking("nonsense:").expect_err("no such store");
     assert_eq!(error.kind(), ErrorKind::Config);
+}
+
+/// What is wrong with a URL is said, with what to write instead.
+#[tokio::test]
+async fn urls_that_are_nearly_right_are_corrected() {
+    for (url, said) in [
+        ("localhost:6379", "did you mean redis://localhost:6379?"),
+        ("redis:6379", "did you mean redis://redis:6379?"),
+        ("10.0.0.7", "did you mean redis://10.0.0.7?"),
+        ("db-1.example.org:6380", "did you mean redis://db-1.example.org:6380?"),
+        ("redis://a,b:6379", "names several servers: write redis+sentinel://"),
+        (
+            "redis://user:canary@a:1,user:canary@b:2",
+            "names several servers: write redis+sentinel://",
+        ),
+        ("redis://:canary@a,redis://:canary@b", "several URLs"),
+        ("redis://:canary@a redis://:canary@b", "several URLs"),
+        ("redis+nothing://:canary@host", "is none of redis://"),
+    ] {
+        let error = Locks::connect(url).await.expect_err(url);
+        assert_eq!(error.kind(), ErrorKind::Config, "{url:?}: {error}");
+        assert!(error.to_string().contains(said), "{url:?}: {error}");
+        assert!(!everything_said(&error).contains("canary"), "{error}");
+    }
 }
 
 #[tokio::test]
