@@ -113,10 +113,10 @@ async fn a_request_that_is_not_used_is_warned_of(log: &Log, locks: &Locks) {
     const WARNING: &str = "dropped without being awaited";
     // Awaited, blocking, run, spawned, raced, and futures of `run` that are dropped: none is warned of.
     locks.mutex("used").lock().await.unwrap().unlock().await.unwrap();
-    drop(locks.semaphore("used").with_permits(1).try_acquire(1).await.unwrap().unwrap());
-    locks.latch("used").wait().await.unwrap();
+    drop(locks.semaphore("used permits").with_permits(1).try_acquire(1).await.unwrap().unwrap());
+    locks.latch("used latch").wait().await.unwrap();
     let blocking = locks.clone();
-    let thread = move || blocking.rw("used").read().blocking()?.unlock_blocking();
+    let thread = move || blocking.rw("used rw").read().blocking()?.unlock_blocking();
     tokio::task::spawn_blocking(thread).await.unwrap().unwrap();
     drop(locks.mutex("used").run(async |_| Ok::<_, Error>(())));
     drop(locks.mutex("used").try_lock().run(async |_| Ok::<_, Error>(())));
@@ -135,35 +135,21 @@ async fn a_request_that_is_not_used_is_warned_of(log: &Log, locks: &Locks) {
     let text = log.text();
     assert!(!text.contains(WARNING), "{text}");
 
+    /// Drops it: its kind, and the line on which it was made.
+    macro_rules! unused {
+        ($kind:literal, $request:expr) => {{
+            drop($request);
+            ($kind, line!())
+        }};
+    }
     for (kind, line) in [
-        ("mutex", {
-            drop(locks.mutex("unused").lock());
-            line!()
-        }),
-        ("fair", {
-            let _request = locks.fair("unused").try_lock().wait(Duration::ZERO);
-            line!()
-        }),
-        ("rw", {
-            drop(locks.rw("unused").read());
-            line!()
-        }),
-        ("leased_semaphore", {
-            drop(locks.leased_semaphore("unused").acquire(1));
-            line!()
-        }),
-        ("latch", {
-            drop(locks.latch("unused").wait());
-            line!()
-        }),
-        ("mutex", {
-            drop(locks.multi(["unused", "other"]).lock());
-            line!()
-        }),
-        ("simple", {
-            drop(locks.simple("unused").lock());
-            line!()
-        }),
+        unused!("mutex", locks.mutex("unused").lock()),
+        unused!("fair", locks.fair("unused").try_lock().wait(Duration::ZERO)),
+        unused!("rw", locks.rw("unused").read()),
+        unused!("leased_semaphore", locks.leased_semaphore("unused").acquire(1)),
+        unused!("latch", locks.latch("unused").wait()),
+        unused!("mutex", locks.multi(["unused", "other"]).lock()),
+        unused!("simple", locks.simple("unused").lock()),
     ] {
         let (kind, at) =
             (format!("kind=\"{kind}\" name=\"unused\""), format!("tracing.rs:{line}:"));

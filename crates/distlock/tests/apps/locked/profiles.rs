@@ -167,7 +167,7 @@ fn the_environment_has_the_last_word() {
     std::fs::remove_dir_all(&state).unwrap();
     let homeless = [("DISTLOCK_URL", "file:"), ("XDG_STATE_HOME", ""), ("HOME", "/no/such/home")];
     let said = child(&homeless);
-    assert!(said.contains("default: Config: file: without a directory"), "{said}");
+    assert!(said.contains("Config: profile \"default\": file: without a directory"), "{said}");
     let said = child(&[("DISTLOCK_URL", "reddis://canary")]);
     assert!(said.contains("default: Config: DISTLOCK_URL: this URL names no store"), "{said}");
     assert!(!said.contains("canary"), "{said}");
