@@ -86,6 +86,9 @@ impl Builder {
     /// must be in one slot: names with braces are refused with `InvalidName` unless they have a `{tag}`, and of latches all.
     ///
     /// `memory:` is one table for the whole process, `memory:name` another one; [`Locks::memory`] is always a new one.
+    ///
+    /// `file:` without a directory is the user's: `$XDG_STATE_HOME/distlock`, or `~/.local/state/distlock`, as the command-line tool has it
+    /// without a URL. Processes of different users need a directory that both name.
     pub fn url(mut self, url: impl Into<String>) -> Builder {
         self.url = Some(url.into());
         self

@@ -2,7 +2,8 @@
 //!
 //! Everything in `engine` and in the stores reads the clock, sleeps, spawns and draws random numbers through
 //! [`Env`], so a simulation can run the very same code on virtual time. Programs never need this module:
-//! [`System`] is the default.
+//! [`System`] is the default. Tests on virtual time use [`Virtual`], which needs tokio's feature `test-util` in the program's
+//! dev-dependencies.
 
 use std::cell::Cell;
 use std::fmt;

@@ -69,6 +69,8 @@ fn is_address(text: &str) -> bool {
             && host.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.' || b == b'-')
     };
     match text.rsplit_once(':') {
+        // `memory:1` is a name, and `file:1` a directory.
+        Some(("memory" | "file", _)) => false,
         Some((host, port)) => is_host(host) && port.parse::<u16>().is_ok_and(|port| port > 0),
         None => text == "localhost" || text.parse::<std::net::Ipv4Addr>().is_ok(),
     }
@@ -80,4 +82,34 @@ pub(crate) fn no_store() -> Error {
                 rediss://host, redis+unix:///socket, redis+sentinel://host/primary, redis+replicated://host1,host2 or \
                 redis+cluster://host";
     Error::new(ErrorKind::Config, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_no_url_and_other_words_are_not_repeated() {
+        for url in ["localhost:6379", "redis:6379", "10.0.0.7", "db-1.example.org:1", "localhost"] {
+            let said = nearly(url).expect_err(url).to_string();
+            assert!(said.ends_with(&format!("did you mean redis://{url}?")), "{said}");
+        }
+        for url in [
+            "memory:",
+            "memory:1",
+            "file:1",
+            "file:/dir",
+            "file:/a b,c",
+            "redis://h:1",
+            "redis+cluster://a:1,b:2",
+            "canary",
+            "user:canary@host:6379",
+            "host:0",
+            "host:99999",
+            ":6379",
+            "",
+        ] {
+            assert!(nearly(url).is_ok(), "{url}");
+        }
+    }
 }

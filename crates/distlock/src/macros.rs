@@ -16,7 +16,7 @@ pub use crate::run::Outcome;
 #[diagnostic::on_unimplemented(
     message = "a #[locked(…, or_skip)] function must return `Result<Option<T>, E>`",
     label = "it returns this",
-    note = "it gives `Ok(None)` when somebody else has the lock"
+    note = "it returns `Ok(None)` when another owner holds the lock"
 )]
 pub trait Skip: Outcome {
     /// Somebody else has the lock.

@@ -17,7 +17,7 @@ use crate::together;
 #[diagnostic::on_unimplemented(
     message = "a #[locked] function must return a `Result` whose error can be made from `distlock::Error`",
     label = "it returns this",
-    note = "the lock may not be had in time, or be lost: write `Result<T, E>` with `E: From<distlock::Error>`"
+    note = "the lock may stay busy for the whole wait, or be lost: write `Result<T, E>` with `E: From<distlock::Error>`"
 )]
 #[cfg_attr(not(feature = "macros"), allow(unreachable_pub))] // reached through `macros`
 pub trait Outcome {
