@@ -5,21 +5,15 @@ use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::PathBuf;
 
+use distlock::state_dir;
+
 use crate::exit::Failure;
 use crate::print;
 
-/// The state directory, if the user has one.
-fn dir() -> Option<PathBuf> {
-    let set = |key| env::var_os(key).map(PathBuf::from).filter(|path| path.is_absolute());
-    // A home that does not exist is what system accounts have; it is not created for them.
-    let home = || set("HOME").filter(|home| home.is_dir()).map(|home| home.join(".local/state"));
-    set("XDG_STATE_HOME").or_else(home)
-}
-
 /// Files in the user's state directory: works on a machine that has nothing but this program.
 pub(super) fn default_url() -> Result<String, Failure> {
-    let dir = match dir() {
-        Some(state) => state.join("distlock"),
+    let dir = match state_dir::for_locks() {
+        Some(dir) => dir,
         None => {
             let dir = own_temporary_directory()?;
             // Who has a home keeps them there: two that should exclude each other may not.
@@ -40,7 +34,7 @@ pub(super) fn default_url() -> Result<String, Failure> {
 pub(super) fn audit_log() -> Result<PathBuf, Failure> {
     match env::var_os("DISTLOCK_AUDIT").filter(|path| !path.is_empty()) {
         Some(path) => Ok(path.into()),
-        None => dir().map(|state| state.join("distlock-audit.log")).ok_or_else(|| {
+        None => state_dir::find().map(|state| state.join("distlock-audit.log")).ok_or_else(|| {
             let text = "neither HOME nor XDG_STATE_HOME names a state directory for the audit log: name a file in DISTLOCK_AUDIT; nothing was freed";
             Failure::Usage(text.to_owned())
         }),
