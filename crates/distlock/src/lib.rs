@@ -22,7 +22,7 @@
 //! | URL | the locks are shared by |
 //! |---|---|
 //! | `memory:` | the tasks and threads of one process |
-//! | `file:/dir` | the processes of one Linux machine, without a server |
+//! | `file:/dir`, `file:` (the user's state directory) | the processes of one Linux machine, without a server |
 //! | `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://`, `redis+replicated://`, `redis+cluster://` | many machines, and Java services that use Redisson |
 //!
 //! Features: `redis`, `file` and `macros` are on by default; `cluster`, `sentinel` and `tls` add the URLs of those names, and `metrics`,
@@ -52,7 +52,8 @@
 //! - [`mod@redisson_compat`]: sharing locks with Java services. [`mod@migration`]: moving locks to another server under load.
 //! - [`mod@performance`]: how it is measured, and the figures.
 //!
-//! [`mod@doctor`] checks whether a server is fit for locks, [`mod@env`] is for tests on virtual time, [`store`] for stores of your own.
+//! [`mod@doctor`] checks whether a server is fit for locks, [`mod@env`] is for tests on virtual time (with tokio's feature `test-util`), [`store`]
+//! for stores of your own.
 
 mod backoff;
 mod blocking;
