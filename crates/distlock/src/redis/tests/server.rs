@@ -119,12 +119,21 @@ pub(super) async fn connect(url: &str) -> Result<Arc<RedisStore>> {
 }
 
 pub(super) async fn connect_observed(url: &str, seen: Arc<Reconnects>) -> Result<Arc<RedisStore>> {
+    connect_with(url, seen, LATE).await
+}
+
+/// A store that waits so long for a reply.
+pub(super) async fn connect_with(
+    url: &str,
+    seen: Arc<Reconnects>,
+    reply_timeout: Duration,
+) -> Result<Arc<RedisStore>> {
     let target = Target::parse(url)?;
     let surroundings = Surroundings {
         env: Arc::new(System),
         connector: Arc::new(Net),
         observer: seen,
-        reply_timeout: LATE,
+        reply_timeout,
         durability: Durability::Primary,
         holder_info: false,
     };
