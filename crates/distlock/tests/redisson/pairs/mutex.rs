@@ -2,47 +2,63 @@
 
 use distlock_testkit::worker;
 
-use crate::pairs::{calm, gone};
+use crate::pairs::{FOLLOWED, Lease, before_the_lease_is_over, calm, gone};
 
 exclusive_beside_java!(mutex, Kind::Plain, Line::Channel);
 
 /// What a dead JVM held is free when its watchdog's timeout is over, and not before.
 pub(super) async fn a_jvm_that_is_killed_is_followed_by_rust(pair: Pair) {
-    let (doomed, name) = (pair.own_peer().await, pair.name("k"));
-    let lock = pair.rust().await.mutex(&name);
-    let holder = doomed.thread("a");
-    let held = holder.lock(JAVA, &name).await;
-    // One that waits dies with it and must not be in the way.
-    let waiter = doomed.thread("b").lock(JAVA, &name);
-    pair.waiting(&name, 1).await;
-    let next = tokio::spawn(lock.lock().wait(secs(30)).into_future());
-    pair.waiting(&name, 2).await;
-    doomed.kill();
-    assert_eq!(waiter.result().await.expect_err("it is dead").class, "Gone");
-    let left = pair.hgetall(&name).await;
-    assert!(left.contains_key(&held.owner), "{left:?}");
-    assert!(!next.is_finished(), "it got in before the lease was over");
-    let guard = next.await.expect("no panic").expect("the lease ends");
-    guard.unlock().await.expect("it was held");
+    before_the_lease_is_over(async |round| {
+        let (doomed, name) = (pair.own_peer().await, pair.name(&format!("k{round}")));
+        let lock = pair.rust().await.mutex(&name);
+        let holder = doomed.thread("a");
+        let held = holder.lock(JAVA, &name).await;
+        // One that waits dies with it and must not be in the way.
+        let waiter = doomed.thread("b").lock(JAVA, &name);
+        pair.waiting(&name, 1).await;
+        let next = tokio::spawn(lock.lock().into_future());
+        pair.waiting(&name, 2).await;
+        let lease = Lease::of(&pair, &[&name]).await;
+        doomed.kill();
+        assert_eq!(waiter.result().await.expect_err("it is dead").class, "Gone");
+        let (left, inside) = (pair.hgetall(&name).await, next.is_finished());
+        let in_time = !lease.is_over();
+        if in_time {
+            assert!(left.contains_key(&held.owner), "{left:?}");
+            assert!(!inside, "it got in before the lease was over");
+        }
+        let guard = timeout(FOLLOWED, next).await.expect("the lease ends").expect("no panic");
+        guard.expect("the server answers").unlock().await.expect("it was held");
+        in_time
+    })
+    .await;
 }
 
 /// The same the other way round.
 pub(super) async fn a_process_that_is_killed_is_followed_by_java(pair: Pair) {
-    let (java, name) = (pair.java("a"), pair.name("k"));
-    let mut doomed = worker("worker").start().await;
-    doomed.wait_for("ready").await;
-    let connected = doomed.ask(&format!("connect {} 9000", pair.url())).await;
-    assert_eq!(connected, "connected");
-    let held = doomed.ask(&format!("lock {name}")).await;
-    let owner = held.strip_prefix("locked ").expect("it is free").to_owned();
-    let mut next = java.lock_for(JAVA, &name, HOUR);
-    pair.waiting(&name, 1).await;
-    doomed.kill();
-    let left = pair.hgetall(&name).await;
-    assert!(left.contains_key(&owner), "{left:?}");
-    assert!(!next.is_done(), "it got in before the lease was over");
-    next.within(secs(30)).await;
-    java.unlock(JAVA, &name).await;
+    before_the_lease_is_over(async |round| {
+        let (java, name) = (pair.java("a"), pair.name(&format!("k{round}")));
+        let mut doomed = worker("worker").start().await;
+        doomed.wait_for("ready").await;
+        let connected = doomed.ask(&format!("connect {} 9000", pair.url())).await;
+        assert_eq!(connected, "connected");
+        let held = doomed.ask(&format!("lock {name}")).await;
+        let owner = held.strip_prefix("locked ").expect("it is free").to_owned();
+        let mut next = java.lock_for(JAVA, &name, HOUR);
+        pair.waiting(&name, 1).await;
+        let lease = Lease::of(&pair, &[&name]).await;
+        doomed.kill();
+        let (left, inside) = (pair.hgetall(&name).await, next.is_done());
+        let in_time = !lease.is_over();
+        if in_time {
+            assert!(left.contains_key(&owner), "{left:?}");
+            assert!(!inside, "it got in before the lease was over");
+        }
+        next.within(FOLLOWED).await;
+        java.unlock(JAVA, &name).await;
+        in_time
+    })
+    .await;
 }
 
 /// Names with a hash tag, and such with odd braces, lead to the same keys and channels on both sides.

@@ -9,7 +9,9 @@ use distlock_testkit::{Pair, Peer, worker};
 use tokio::time::timeout;
 
 use crate::pairs::rw::{NOT_THE_OWNER, channel};
-use crate::pairs::{HOUR, SOON, asleep, calm, gone, hearing, ms, secs};
+use crate::pairs::{
+    FOLLOWED, HOUR, Lease, SOON, asleep, before_the_lease_is_over, calm, gone, hearing, ms, secs,
+};
 
 /// A JVM of the test's own with a watchdog's timeout of 9 s: one that is kept from the processor for a while must not look as if
 /// it had let go.
@@ -144,58 +146,86 @@ pub(super) async fn a_readers_short_lease_ends_nobody_elses(pair: Pair) {
 
 /// What a dead JVM read or wrote is free when its watchdog's timeout is over, and not before.
 pub(super) async fn a_jvm_that_is_killed_is_followed_by_rust(pair: Pair) {
-    let doomed = steady(&pair).await;
-    let (read, written) = (pair.name("read"), pair.name("written"));
-    let locks = pair.rust().await;
-    let (reader, writer) = (doomed.thread("r"), doomed.thread("w"));
-    let reads = reader.lock(Kind::Read, &read).await;
-    let writes = writer.lock(Kind::Write, &written).await;
-    let next_writer = tokio::spawn(locks.rw(&read).write().wait(secs(30)).into_future());
-    let next_reader = tokio::spawn(locks.rw(&written).read().wait(secs(30)).into_future());
-    let channels = [channel(&read), channel(&written)];
-    let waiting = || async {
-        assert!(!next_writer.is_finished(), "a writer went in beside a reader");
-        assert!(!next_reader.is_finished(), "a reader went in beside a writer");
-        let open = pair.server().pubsub_channels().await;
-        channels.iter().all(|channel| open.contains(channel))
-    };
-    eventually("both wait", waiting).await;
-    doomed.kill();
-    assert!(pair.hgetall(&read).await.contains_key(&reads.owner));
-    assert!(pair.hgetall(&written).await.contains_key(&format!("{}:write", writes.owner)));
-    assert!(!next_writer.is_finished() && !next_reader.is_finished(), "before the lease was over");
-    let guard = next_writer.await.expect("no panic").expect("the lease ends");
-    guard.unlock().await.expect("it was held");
-    let guard = next_reader.await.expect("no panic").expect("the lease ends");
-    guard.unlock().await.expect("it was held");
+    before_the_lease_is_over(async |round| {
+        let doomed = steady(&pair).await;
+        let [read, written] = ["read", "written"].map(|name| pair.name(&format!("{name}{round}")));
+        let locks = pair.rust().await;
+        let (reader, writer) = (doomed.thread("r"), doomed.thread("w"));
+        let reads = reader.lock(Kind::Read, &read).await;
+        let writes = writer.lock(Kind::Write, &written).await;
+        let mut lease = Lease::of(&pair, &[&read, &written]).await;
+        let next_writer = tokio::spawn(locks.rw(&read).write().into_future());
+        let next_reader = tokio::spawn(locks.rw(&written).read().into_future());
+        let channels = [channel(&read), channel(&written)];
+        loop {
+            let inside = [next_writer.is_finished(), next_reader.is_finished()];
+            if inside != [false, false] {
+                assert!(lease.is_over(), "they went in beside the JVM: {inside:?}");
+                break; // the JVM was kept from renewing
+            }
+            lease = Lease::of(&pair, &[&read, &written]).await;
+            let open = pair.server().pubsub_channels().await;
+            if channels.iter().all(|channel| open.contains(channel)) {
+                break;
+            }
+            tokio::time::sleep(ms(10)).await;
+        }
+        doomed.kill();
+        let (reading, writing) = (pair.hgetall(&read).await, pair.hgetall(&written).await);
+        let inside = [next_writer.is_finished(), next_reader.is_finished()];
+        let in_time = !lease.is_over();
+        if in_time {
+            assert_eq!(inside, [false, false], "before the lease was over");
+            assert!(reading.contains_key(&reads.owner), "{reading:?}");
+            assert!(writing.contains_key(&format!("{}:write", writes.owner)), "{writing:?}");
+        }
+        let guard = timeout(FOLLOWED, next_writer).await.expect("the lease ends");
+        let guard = guard.expect("no panic").expect("the server answers");
+        guard.unlock().await.expect("it was held");
+        let guard = timeout(FOLLOWED, next_reader).await.expect("the lease ends");
+        let guard = guard.expect("no panic").expect("the server answers");
+        guard.unlock().await.expect("it was held");
+        in_time
+    })
+    .await;
 }
 
 /// The same the other way round.
 pub(super) async fn a_process_that_is_killed_is_followed_by_java(pair: Pair) {
-    let (read, written) = (pair.name("read"), pair.name("written"));
-    let mut doomed = worker("worker").start().await;
-    doomed.wait_for("ready").await;
-    let connected = doomed.ask(&format!("connect {} 9000", pair.url())).await;
-    assert_eq!(connected, "connected");
-    for command in [format!("read {read}"), format!("write {written}")] {
-        let held = doomed.ask(&command).await;
-        assert!(held.starts_with("locked "), "{held}");
-    }
-    let (writer, reader) = (pair.java("w"), pair.java("r"));
-    let mut next_writer = writer.lock_for(Kind::Write, &read, HOUR);
-    let mut next_reader = reader.lock_for(Kind::Read, &written, HOUR);
-    pair.listening(&channel(&read), 1).await;
-    pair.listening(&channel(&written), 1).await;
-    doomed.kill();
-    for (name, mode) in [(&read, "read"), (&written, "write")] {
-        let left = pair.hgetall(name).await;
-        assert_eq!(left.get("mode").map(String::as_str), Some(mode), "{left:?}");
-    }
-    assert!(!next_writer.is_done() && !next_reader.is_done(), "before the lease was over");
-    next_writer.within(secs(30)).await;
-    next_reader.within(secs(30)).await;
-    writer.unlock(Kind::Write, &read).await;
-    reader.unlock(Kind::Read, &written).await;
+    before_the_lease_is_over(async |round| {
+        let [read, written] = ["read", "written"].map(|name| pair.name(&format!("{name}{round}")));
+        let mut doomed = worker("worker").start().await;
+        doomed.wait_for("ready").await;
+        let connected = doomed.ask(&format!("connect {} 9000", pair.url())).await;
+        assert_eq!(connected, "connected");
+        for command in [format!("read {read}"), format!("write {written}")] {
+            let held = doomed.ask(&command).await;
+            assert!(held.starts_with("locked "), "{held}");
+        }
+        let (writer, reader) = (pair.java("w"), pair.java("r"));
+        let mut next_writer = writer.lock_for(Kind::Write, &read, HOUR);
+        let mut next_reader = reader.lock_for(Kind::Read, &written, HOUR);
+        pair.listening(&channel(&read), 1).await;
+        pair.listening(&channel(&written), 1).await;
+        let lease = Lease::of(&pair, &[&read, &written]).await;
+        doomed.kill();
+        let mut left = Vec::new();
+        for name in [&read, &written] {
+            left.push(pair.hgetall(name).await.get("mode").cloned().unwrap_or_default());
+        }
+        let inside = [next_writer.is_done(), next_reader.is_done()];
+        let in_time = !lease.is_over();
+        if in_time {
+            assert_eq!(left, ["read", "write"]);
+            assert_eq!(inside, [false, false], "before the lease was over");
+        }
+        next_writer.within(FOLLOWED).await;
+        next_reader.within(FOLLOWED).await;
+        writer.unlock(Kind::Write, &read).await;
+        reader.unlock(Kind::Read, &written).await;
+        in_time
+    })
+    .await;
 }
 
 /// A reader of ours that outlives a dead JVM's keeps its own hold, and a writer gets in when it leaves.
