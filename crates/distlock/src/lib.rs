@@ -141,10 +141,15 @@ pub mod net {
     pub use crate::redis::{Connector, Endpoint, Net, Stream, TlsOptions};
 }
 
-/// The programs in README compile, and those that need no server run.
+/// The programs in README compile, and those that need no server run: that of the repository, and that of the crate's page, where relative
+/// links would lead nowhere.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/README.md")]
+struct Readme;
+
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+struct CrateReadme;
 
 /// The files of `docs`, a module each, for rustdoc alone. Of two definitions of a link Markdown takes the first: these stand before those at
 /// the end of each file, which lead to files.

@@ -8,7 +8,7 @@ use distlock::Profiles;
 use distlock_testkit::docs::{Page, blocks, guides, pages, root};
 use rusqlite::Connection;
 
-/// Absolute links to files of the repository: those of README.md must be, for the crate's page.
+/// Absolute links to files of the repository: those in the README of a crate are, because its page has no other files.
 const REPOSITORY: &str = "https://github.com/distlock/distlock/blob/main/";
 
 /// `Err` says what is wrong with a link.
@@ -46,6 +46,19 @@ fn every_relative_link_leads_to_a_file_and_a_heading() {
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert!(count > 40, "only {count} links were found");
+}
+
+#[test]
+fn the_pages_of_crates_have_no_relative_links() {
+    let readmes =
+        |page: &Page| page.name.starts_with("crates/") && page.name.ends_with("README.md");
+    let crates: Vec<Page> = pages().into_iter().filter(readmes).collect();
+    assert!(crates.len() >= 3, "{crates:?}");
+    for page in crates {
+        for link in &page.links {
+            assert!(link.contains("://"), "{}: {link}", page.name);
+        }
+    }
 }
 
 #[test]
