@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use distlock::Locks;
+use distlock_testkit::Stopwatch;
 use redis::aio::MultiplexedConnection;
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -60,6 +61,7 @@ async fn main() -> Outcome<()> {
     tokio::task::spawn_blocking(|| std::io::stdin().lock().lines().next()).await?;
 
     let holder_changes = Arc::new(HandOvers::default());
+    let watch = Stopwatch::start();
     let end = Instant::now() + plan.time;
     let tasks: Vec<_> = (0..plan.tasks)
         .map(|task| {
@@ -72,15 +74,17 @@ async fn main() -> Outcome<()> {
     for task in tasks {
         tallies.push(task.await??);
     }
+    let stalled = watch.stalled();
     locks.close().await;
     let acquired: u64 = tallies.iter().map(|tally| tally.acquired).sum();
     let longest = tallies.iter().map(|tally| tally.longest).max().unwrap_or_default();
     let least = tallies.iter().map(|tally| tally.acquired).min().unwrap_or_default();
     let most = tallies.iter().map(|tally| tally.acquired).max().unwrap_or_default();
     println!(
-        "done acquired={acquired} max_wait_us={} hand_overs={} task_min={least} task_max={most}",
+        "done acquired={acquired} max_wait_us={} hand_overs={} task_min={least} task_max={most} stalled_us={}",
         longest.as_micros(),
         holder_changes.count.load(Ordering::Relaxed),
+        stalled.as_micros(),
     );
     Ok(())
 }

@@ -17,6 +17,8 @@ struct Fight {
     acquired: Vec<u64>,
     /// The longest wait of any task.
     longest: Duration,
+    /// For how long each process was kept from running.
+    stalled: Vec<Duration>,
     /// What the server did for the locks.
     commands: u64,
     /// From the first to the last.
@@ -93,23 +95,25 @@ async fn fight_once(processes: usize, section_ms: u32) -> Fight {
     let since = Instant::now();
     contenders.iter_mut().for_each(|contender| contender.send("go"));
     let mut acquired = Vec::new();
-    let mut longest = Duration::ZERO;
+    let (mut longest, mut stalled) = (Duration::ZERO, Vec::new());
     for contender in &mut contenders {
         let done = figures(contender).await;
         acquired.push(done["acquired"]);
         longest = longest.max(Duration::from_micros(done["max_wait_us"]));
+        stalled.push(Duration::from_micros(done["stalled_us"]));
     }
     let took = since.elapsed();
     let stats = server.command_stats().await;
     // What scripts call counts too in these statistics, but no client sent it.
     let sent = ["evalsha", "eval", "script|load", "subscribe", "unsubscribe"];
     let commands = sent.iter().filter_map(|name| stats.get(*name)).map(|stats| stats.calls).sum();
-    let fight = Fight { acquired, longest, commands, took };
+    let fight = Fight { acquired, longest, stalled, commands, took };
     println!(
-        "{processes} processes, {section_ms} ms: {:?} acquisitions, {:.2} commands each, longest wait {:?}",
+        "{processes} processes, {section_ms} ms: {:?} acquisitions, {:.2} commands each, longest wait {:?}, kept from running {:?}",
         fight.acquired,
         fight.commands_per_acquisition(),
-        fight.longest
+        fight.longest,
+        fight.stalled
     );
     let counted: u64 = server.ask(&["GET", COUNTER]).await;
     assert_eq!(counted, fight.total(), "updates were lost: two were inside at once");
@@ -123,10 +127,15 @@ async fn figures(contender: &mut Worker) -> HashMap<String, u64> {
     pairs.map(|(name, value)| (name.to_owned(), value.parse().expect("a count"))).collect()
 }
 
+/// Every process gets at least a third of what the most successful one gets, in proportion to the time that it ran. Left alone, the
+/// four get the same within 10 %; one that is stopped for 2.4 of 3 s gets a fifth, and the lock is not to blame for it.
 fn assert_shared(fight: &Fight) {
-    let least = *fight.acquired.iter().min().expect("somebody fought");
     let most = *fight.acquired.iter().max().expect("somebody fought");
-    assert!(most <= 3 * least, "not every process got its share: {:?}", fight.acquired);
+    for (acquired, stalled) in fight.acquired.iter().zip(&fight.stalled) {
+        let ran = fight.took.saturating_sub(*stalled).div_duration_f64(fight.took);
+        let share = most as f64 * ran / 3.0;
+        assert!(*acquired as f64 >= share, "a process got less than {share:.0}: {fight:?}");
+    }
 }
 
 fn assert_commands(fight: &Fight, limit: f64) {
