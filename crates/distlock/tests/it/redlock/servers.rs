@@ -59,6 +59,28 @@ async fn is_refused(lock: &RedLock) {
     eventually("a majority answers", refused).await;
 }
 
+/// Takes a lock that is free, as often as too few servers answer in time.
+async fn acquired(lock: &RedLock) -> Guard {
+    let since = Instant::now();
+    loop {
+        match lock.lock().wait(GRACE).await {
+            Ok(guard) => return guard,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::NoQuorum, "{error}");
+                assert!(since.elapsed() < 4 * GRACE, "{error}");
+            }
+        }
+    }
+}
+
+/// Releases a hold that was not lost. What too few servers answer in time is released in the background.
+async fn released(guard: Guard) {
+    if let Err(error) = guard.unlock().await {
+        let late = [ErrorKind::NoQuorum, ErrorKind::Indeterminate, ErrorKind::Unavailable];
+        assert!(late.contains(&error.kind()), "{error}");
+    }
+}
+
 /// None of these has any key.
 pub(crate) async fn assert_empty(servers: &[Server]) {
     for server in servers {
@@ -154,7 +176,7 @@ async fn an_emptied_node_lets_nobody_in_and_is_healed_by_the_next_renewal() {
     let servers = servers(3).await;
     let watchdog = Duration::from_secs(9);
     let (here, elsewhere) = (connect(&servers, watchdog).await, connect(&servers, watchdog).await);
-    let guard = here.lock().await.expect("free");
+    let guard = acquired(&here).await;
     for (round, at) in [0, 2, 1, 0].into_iter().enumerate() {
         eventually("all have it", || async { known(&servers, &guard).await == 3 }).await;
         match round % 2 {
@@ -165,10 +187,10 @@ async fn an_emptied_node_lets_nobody_in_and_is_healed_by_the_next_renewal() {
         eventually("it is healed", || async { known(&servers, &guard).await == 3 }).await;
         eventually("it is held", || async { guard.state() == State::Held }).await;
     }
-    guard.unlock().await.expect("held");
+    released(guard).await;
     assert_empty(&servers).await;
-    let next = elsewhere.lock().wait(GRACE).await.expect("free");
-    next.unlock().await.expect("held");
+    released(acquired(&elsewhere).await).await;
+    assert_empty(&servers).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
