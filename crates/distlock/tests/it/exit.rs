@@ -78,30 +78,40 @@ fn a_frozen_server_does_not_keep_the_program_from_ending() {
     }
 }
 
-/// A task must not block its thread: on a runtime with one thread, other tasks would stand still.
+/// A task must not block its thread: on a runtime with one thread, other tasks would stand still. If each of these drops waited for its
+/// release, they would take a minute together; the limit is that of a hang.
 #[test]
 fn a_locks_that_a_task_drops_does_not_block_its_thread() {
+    const MANY: u32 = 200;
     let server = Server::builder(Flavor::Redis).start_blocking();
     let runtime = current_thread();
-    let locks = runtime.block_on(Locks::connect(&server.url())).unwrap();
-    let guard = runtime.block_on(async { locks.mutex("k").lock().await.unwrap() });
+    let held = runtime.block_on(async {
+        let mut held = Vec::new();
+        for n in 0..MANY {
+            let locks = Locks::connect(&server.url()).await.unwrap();
+            let guard = locks.mutex(format!("k{n}")).lock().await.unwrap();
+            held.push((guard, locks));
+        }
+        held
+    });
     server.stop();
     let took = runtime.block_on(async {
         let dropping = tokio::spawn(async move {
             let since = Stopwatch::start();
-            drop(guard);
-            drop(locks);
+            drop(held); // each guard before its `Locks`
             since.elapsed()
         });
         dropping.await.unwrap()
     });
     server.cont();
-    assert!(took < Duration::from_millis(250), "the task was blocked for {took:?}");
+    assert!(took < Duration::from_secs(30), "the task was blocked for {took:?}");
 }
 
-/// The nodes wait for the majority that they make up. Making and dropping a handle does not wait: a program makes many.
+/// The nodes wait for the majority that they make up. Making and dropping a handle does not wait, because a program makes many: if each
+/// did, these would take a minute.
 #[test]
 fn the_nodes_of_a_redlock_wait_for_its_release_and_its_handles_do_not() {
+    const MANY: usize = 200;
     let server = Server::builder(Flavor::Redis).start_blocking();
     let took = current_thread().block_on(async {
         let nodes = [Locks::connect(&server.url()).await.unwrap()];
@@ -109,11 +119,13 @@ fn the_nodes_of_a_redlock_wait_for_its_release_and_its_handles_do_not() {
         server.stop();
         drop(guard);
         let since = Stopwatch::start();
-        drop(RedLock::new("k", &nodes));
+        for _ in 0..MANY {
+            drop(RedLock::new("k", &nodes));
+        }
         let took = since.elapsed();
         server.cont();
         took
     });
-    assert!(took < Duration::from_millis(250), "a handle waited for {took:?}");
+    assert!(took < Duration::from_secs(30), "the handles waited for {took:?}");
     assert!(is_free(&server, "k"));
 }
