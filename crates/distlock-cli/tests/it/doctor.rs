@@ -23,6 +23,18 @@ fn json(bench: &Bench, args: &[&str]) -> (i32, Value) {
     (code, serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{err}")))
 }
 
+/// [`json`] of servers that run: asked again if one did not answer within the doctor's 3 s, which a busy machine can cause.
+fn reached(bench: &Bench, args: &[&str]) -> (i32, Value) {
+    let mut seen = json(bench, args);
+    crate::support::wait_until("the servers answer in time", || {
+        if seen.1["reached"] == false {
+            seen = json(bench, args);
+        }
+        seen.1["reached"] == true
+    });
+    seen
+}
+
 /// Warnings and faults: level and subject.
 fn bad(report: &Value) -> Vec<(String, String)> {
     let word = |finding: &Value, key: &str| finding[key].as_str().unwrap().to_owned();
@@ -81,7 +93,7 @@ fn a_badly_configured_server_has_every_planted_fault_listed() {
         }
         let rules = ["+@all", "-hset", "~*", "&*"].map(str::to_owned);
         let bench = Bench::on(server.user_with("lk", &rules));
-        let (code, report) = json(&bench, &[]);
+        let (code, report) = reached(&bench, &[]);
         let expected = [
             ("fault", "eviction"),
             ("fault", "acl"),
@@ -99,10 +111,10 @@ fn a_badly_configured_server_has_every_planted_fault_listed() {
         }
         assert!(out.contains("lacks +hset"), "{out}");
         // Kinds that do without are fine.
-        let (_, report) = json(&bench, &["--kind", "simple", "--kind", "latch"]);
+        let (_, report) = reached(&bench, &["--kind", "simple", "--kind", "latch"]);
         assert!(!bad(&report).iter().any(|(_, subject)| subject == "acl"), "{report}");
 
-        let (code, report) = json(&Bench::on(replica.url()), &[]);
+        let (code, report) = reached(&Bench::on(replica.url()), &[]);
         let role = ("fault".to_owned(), "role".to_owned());
         assert!(code == 1 && bad(&report).contains(&role), "{report}");
     }
