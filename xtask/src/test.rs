@@ -17,6 +17,7 @@ mod report;
 mod schedule;
 mod scratch;
 mod shared;
+mod signals;
 mod table;
 mod times;
 

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use super::programs::{Executable, Programs};
 use super::shared::SharedServers;
+use super::signals;
 use crate::run::cargo_program;
 use crate::servers::Servers;
 
@@ -51,7 +52,7 @@ impl Environment {
 
     /// A command that runs an executable as cargo would.
     pub(crate) fn command(&self, executable: &Executable) -> Command {
-        let mut command = Command::new(&executable.path);
+        let mut command = signals::command(&executable.path);
         self.apply(&mut command);
         command.current_dir(&executable.package_dir);
         command.env("CARGO_MANIFEST_DIR", &executable.package_dir);

@@ -16,7 +16,7 @@ pub async fn a_wait_timeout_says_who_holds_it(ground: Ground) {
         assert_eq!(error.kind(), ErrorKind::WaitTimeout);
         let text = error.to_string();
         assert!(text.contains(&held.guard().owner().to_string()), "{text}");
-        for word in ["billing on ", &pid, "\"ship order\"", ", for ", " since 20"] {
+        for word in ["by billing on ", &pid, "\"ship order\"", " (since 20", "; owner "] {
             assert_eq!(text.contains(word), may_read, "{word}: {text}");
         }
     }
