@@ -123,6 +123,14 @@ impl Store {
         self.urls.iter().map(|url| address(url)).collect()
     }
 
+    /// What to look at if no store replies: a port without TLS waits for more of what it takes for a command.
+    pub(crate) fn tls_hint(&self) -> &'static str {
+        match self.urls.iter().any(|url| scheme(url).starts_with("rediss")) {
+            true => "; write redis:// instead of rediss:// if the port is not encrypted",
+            false => "",
+        }
+    }
+
     /// The scheme alone, or how many there are: safe to print.
     pub(crate) fn place(&self) -> String {
         match self.urls.as_slice() {

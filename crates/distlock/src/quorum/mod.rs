@@ -103,7 +103,7 @@ impl Quorum {
             return Ok(Attempt::Busy { ttl: free_in(&answers, votes) });
         }
         let error = self.no_quorum(&answers, |attempt| match attempt {
-            Attempt::Acquired { .. } => "gave it".to_owned(),
+            Attempt::Acquired { .. } => "granted".to_owned(),
             Attempt::Busy { ttl } => format!("busy for {ttl:?}"),
         });
         Err(if fresh { error.undone() } else { error })
@@ -192,9 +192,9 @@ impl Quorum {
             (Some(true), None) => Ok(Released::StillHeld),
             (Some(false), _) => Ok(Released::NotHeld),
             (None, _) => Err(self.no_quorum(&asked.answers, |released| match released {
-                Released::Freed { .. } => "let go of it".to_owned(),
-                Released::StillHeld => "has one level less".to_owned(),
-                Released::NotHeld => "did not have it".to_owned(),
+                Released::Freed { .. } => "released".to_owned(),
+                Released::StillHeld => "released one level".to_owned(),
+                Released::NotHeld => "did not hold it".to_owned(),
             })),
         }
     }

@@ -61,10 +61,9 @@ async fn open(plan: &Run, setup: &Setup, until: Option<Instant>, teller: &Teller
             Err(_) => {
                 return Err(last.unwrap_or_else(|| {
                     let place = plan.store.addresses().join(", ");
-                    Error::new(
-                        ErrorKind::Unavailable,
-                        format!("no reply from {place} within --wait"),
-                    )
+                    let hint = plan.store.tls_hint();
+                    let text = format!("no reply from {place} within --wait{hint}");
+                    Error::new(ErrorKind::Unavailable, text)
                 }));
             }
         };

@@ -78,10 +78,10 @@ fn too_few_is_an_error_that_says_what_each_of_them_said() {
         for said in [
             "3 of 5",
             "node 0: nobody is there",
-            "node 1: gave it",
+            "node 1: granted",
             "node 2: no reply in time",
             "node 3: no lock stands there",
-            "node 4: gave it",
+            "node 4: granted",
         ] {
             assert!(text.contains(said), "{said:?} is not in {text:?}");
         }

@@ -147,7 +147,7 @@ async fn three_of_five_killed_is_no_quorum_in_time_and_says_what_each_of_them_sa
                 let said = text.split("; ").find(|part| part.contains(&server.addr().to_string()));
                 let said = said.unwrap_or_else(|| panic!("{} is not in {text}", server.addr()));
                 // What it was asked may have been to take it, or to take back what it may have given before.
-                let answered = ["gave it", "let go of it", "did not have it"];
+                let answered = ["granted", "released", "did not hold it"];
                 let answered = answered.iter().any(|answer| said.contains(answer));
                 let lives = at == 0 || at == 4;
                 assert!(lives || !answered, "{said}");
