@@ -9,9 +9,10 @@ use distlock::{Error, ErrorKind};
 /// The codes, for `--help`. Those of failures are the ones of `sysexits.h`.
 pub(crate) const CODES: &str = "\
 Exit codes of `run`: the exit code of the command, or
-  64     wrong usage, a kind that the store does not offer, or credentials that it refuses
+  64     wrong usage, a kind that the store does not offer, or a user, password or permission that
+         the store refuses
   65     the name holds a lock of another kind, or data that is not a lock
-  69     the store cannot be reached
+  69     the store cannot be reached, does not reply, or refuses to work now
   70     the lock was lost; the command was stopped unless --on-lost is warn
   71     operating-system error (fork, thread, file, output)
   75     the lock was not acquired within --wait; -E sets another code
@@ -24,9 +25,10 @@ pub(crate) const READING_CODES: &str = "\
 Exit codes:
   0      done
   1      `unlock`: not confirmed, nothing was freed; `demo`: the lock did not exclude
-  64     wrong usage, a kind that the store does not offer, or credentials that it refuses
+  64     wrong usage, a kind that the store does not offer, or a user, password or permission that
+         the store refuses
   65     the name holds a lock of another kind, or data that is not a lock
-  69     the store cannot be reached
+  69     the store cannot be reached, does not reply, or refuses to work now
   71     operating-system error (thread, file, output)
   128+n  signal n ended it";
 
@@ -50,11 +52,12 @@ pub(crate) enum Exit {
     Declined,
     /// The doctor found a fault.
     Faulty,
-    /// The arguments, the URL or the name cannot be used, or not with this store.
+    /// The arguments, the URL or the name cannot be used, or not with this store; or the store refuses the user, the password or a
+    /// permission.
     Usage,
     /// The name holds a lock of another kind, or data that is not a lock.
     Conflict,
-    /// The store cannot be reached.
+    /// The store cannot be reached, does not reply, or refuses to work now.
     Unavailable,
     /// The lock was lost.
     Lost,

@@ -10,6 +10,7 @@ use distlock::{
     MultiLock, Must, Mutex, Permits, ReadGuard, RedLock, Result, Rw, Semaphore, Simple, Spin,
     WriteGuard,
 };
+use tokio::task::JoinSet;
 
 use crate::args::Kind;
 use crate::plan::{Choice, Setup, Store};
@@ -179,11 +180,14 @@ impl Lock {
         }
     }
 
-    /// Releases what is still held.
+    /// Releases what is still held. At all stores at once: some of them may be down.
     pub(crate) async fn close(&self) {
+        let mut closing: JoinSet<()> = JoinSet::new();
         for locks in &self.stores {
-            crate::cmd::close(locks).await;
+            let locks = locks.clone();
+            closing.spawn(async move { crate::cmd::close(&locks).await });
         }
+        closing.join_all().await;
     }
 }
 

@@ -80,7 +80,7 @@ impl Kind {
                 let text = "a latch is waited for, not held: call locks.latch(name).wait() in the function";
                 return Err(Error::new(at, text));
             }
-            _ => return Err(Error::new(at, format!("no such kind: it is one of {KINDS}"))),
+            _ => return Err(Error::new(at, format!("no such kind: use one of {KINDS}"))),
         })
     }
 }
@@ -114,8 +114,12 @@ impl Parse for Args {
 }
 
 fn names(input: ParseStream<'_>) -> Result<Vec<LitStr>> {
-    let missing =
-        |span| Error::new(span, "first comes the lock's name: #[locked(\"order:{order.id}\")]");
+    let missing = |span| {
+        Error::new(
+            span,
+            "the first argument is the name of the lock: #[locked(\"order:{order.id}\")]",
+        )
+    };
     if input.peek(syn::token::Bracket) {
         let several;
         let brackets = bracketed!(several in input);
@@ -148,7 +152,7 @@ impl Said {
             "permits" => self.permits.replace(value(input)?).is_some(),
             "profile" => self.profile.replace(value(input)?).is_some(),
             "via" => self.via.replace(value(input)?).is_some(),
-            _ => return Err(Error::new(word.span(), format!("no such option: there are {WORDS}"))),
+            _ => return Err(Error::new(word.span(), format!("no such option: use {WORDS}"))),
         };
         match twice {
             true => Err(Error::new(word.span(), "this option is given twice")),

@@ -15,14 +15,14 @@ pub(crate) fn expand(args: Args, mut function: ItemFn) -> Result<TokenStream> {
         return Err(Error::new(constant.span(), "a const fn cannot wait for a lock"));
     }
     let ReturnType::Type(_, returns) = &signature.output else {
-        let text = "a #[locked] function returns a Result, because the lock may not be had, or be lost: write -> Result<(), E> \
+        let text = "a #[locked] function returns a Result, because the acquire may fail, and the lock may be lost: write -> Result<(), E> \
                     with an E that can be made from distlock::Error";
         return Err(Error::new(signature.ident.span(), text));
     };
     let is_async = signature.asyncness.is_some();
     if !is_async && is_pinned(returns) {
         let text = "this returns a future, which would run without the lock: #[locked] needs the async fn itself. #[async_trait] \
-                    rewrites it before #[locked] is asked: put #[locked] on an async fn of its own and call that";
+                    rewrites it before #[locked] runs: put #[locked] on an async fn of its own and call that";
         return Err(Error::new(returns.span(), text));
     }
     // One word for all of it: words of `via` may come from another macro, where the same letters are another name.

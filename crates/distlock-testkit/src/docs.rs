@@ -16,6 +16,8 @@ pub struct Page {
     pub anchors: Vec<String>,
     /// The destinations of the inline links and of the link definitions.
     pub links: Vec<String>,
+    /// The labels of the links `[text][label]` and `[label]`, in lower case.
+    pub references: Vec<String>,
     /// The link definitions: label and destination.
     pub definitions: Vec<(String, String)>,
 }
@@ -36,7 +38,7 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
 }
 
-/// README.md and the files of `docs`, whose code blocks are tested.
+/// README.md and the files of `docs`.
 pub fn guides() -> Vec<Page> {
     let docs = fs::read_dir(root().join("docs")).expect("docs");
     let docs = docs.map(|entry| entry.expect("an entry of docs").path());
@@ -53,18 +55,20 @@ pub fn pages() -> Vec<Page> {
     for name in ["CONTRIBUTING.md", "ARCHITECTURE.md", "CHANGELOG.md"] {
         pages.push(Page::read(&root().join(name)));
     }
-    for crate_dir in fs::read_dir(root().join("crates")).expect("crates").flatten() {
-        let readme = crate_dir.path().join("README.md");
-        if readme.exists() && !readme.is_symlink() {
-            pages.push(Page::read(&readme));
-        }
-    }
+    pages.extend(readmes());
     pages
 }
 
-/// The blocks of README.md and `docs` in this language.
+/// The README of each crate that has one.
+pub fn readmes() -> Vec<Page> {
+    let crates = fs::read_dir(root().join("crates")).expect("crates").flatten();
+    let readmes = crates.map(|dir| dir.path().join("README.md"));
+    readmes.filter(|path| path.exists()).map(|path| Page::read(&path)).collect()
+}
+
+/// The blocks of README.md, `docs` and the crates' READMEs in this language.
 pub fn blocks(language: &str) -> Vec<Block> {
-    let all = guides().into_iter().flat_map(|page| page.blocks);
+    let all = guides().into_iter().chain(readmes()).flat_map(|page| page.blocks);
     all.filter(|block| block.language.split(',').next() == Some(language)).collect()
 }
 
@@ -83,6 +87,7 @@ impl Page {
             blocks: Vec::new(),
             anchors: Vec::new(),
             links: Vec::new(),
+            references: Vec::new(),
             definitions: Vec::new(),
         };
         let mut lines = text.lines().enumerate();
@@ -122,10 +127,29 @@ impl Page {
                 self.links.push(destination.to_owned());
             }
         }
+        self.read_references(&prose);
         for rest in line.split("src=\"").skip(1).chain(line.split("href=\"").skip(1)) {
             if let Some((destination, _)) = rest.split_once('"') {
                 self.links.push(destination.to_owned());
             }
+        }
+    }
+
+    fn read_references(&mut self, prose: &str) {
+        let mut rest = prose;
+        while let Some((text, after)) =
+            rest.split_once('[').and_then(|(_, link)| link.split_once(']'))
+        {
+            rest = after;
+            let label = match after.strip_prefix('[').and_then(|label| label.split_once(']')) {
+                Some((label, after)) => {
+                    rest = after;
+                    label
+                }
+                None if after.starts_with('(') => continue,
+                None => text,
+            };
+            self.references.push(label.to_lowercase());
         }
     }
 

@@ -1,9 +1,9 @@
-//! How those who wait find out that they may go on: pauses between attempts.
+//! How waiters notice a release, and the pauses of those that poll.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-/// How those who wait find out that they may go on.
+/// How waiters notice that a lock was released.
 ///
 /// ```
 /// use distlock::{Locks, WaitBy};
@@ -15,14 +15,14 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WaitBy {
-    /// They are told: within a millisecond or so, and waiting costs nothing.
+    /// They subscribe to a message of the release: it arrives within about a round trip, and waiting costs next to nothing.
     #[default]
     Notify,
-    /// They ask again and again, with the pauses of [`Spin`](crate::Spin). For servers or users that may not use Pub/Sub.
+    /// They poll, with the pauses of [`Spin`](crate::Spin). For servers or users without Pub/Sub.
     Spin,
 }
 
-/// How long a waiter that polls pauses between two attempts; for [`Spin`](crate::Spin) and [`Simple`](crate::Simple).
+/// The pauses of a waiter that polls, between two attempts; for [`Spin`](crate::Spin) and [`Simple`](crate::Simple).
 ///
 /// ```
 /// use std::time::Duration;
@@ -44,14 +44,14 @@ pub struct Backoff {
 const SHORTEST: Duration = Duration::from_micros(100);
 
 impl Backoff {
-    /// Begins with `first` and multiplies by `factor` after each attempt that failed, up to `longest`. A pause is
-    /// lengthened at random by up to a millisecond per failure, so that waiters do not come in step.
+    /// Returns pauses that begin with `first` and grow by `factor` after each failed attempt, up to `longest`. A pause is
+    /// lengthened at random by up to a millisecond per failure, so that waiters do not poll at the same time.
     pub fn exponential(first: Duration, longest: Duration, factor: u32) -> Backoff {
         let factor = NonZeroU32::new(factor).unwrap_or(NonZeroU32::MIN);
         Backoff { first: micros(first), longest: micros(longest), factor }
     }
 
-    /// Always the same.
+    /// Returns pauses that are all the same.
     pub fn constant(pause: Duration) -> Backoff {
         Backoff::exponential(pause, pause, 1)
     }

@@ -71,50 +71,50 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Where the locks are kept: `memory:`, `file:/dir`, `redis://host`, `rediss://host`, `redis+unix:///socket`,
+    /// Sets the URL of the store: `memory:`, `file:/dir`, `redis://host`, `rediss://host`, `redis+unix:///socket`,
     /// `redis+sentinel://host1,host2/primary`, `redis+replicated://host1,host2`, `redis+cluster://host1,host2`.
     ///
-    /// Of sentinels, name those that are likely to answer, and behind them the name that they have for the primary, and a
+    /// For sentinels, list those that are likely to reply, then the name that they have for the primary, and a
     /// database if it is not 0: `redis+sentinel://user:password@s1:26379,s2/mymaster/1?sentinel_user=…&sentinel_pass=…`. User and
-    /// password before the hosts are for the servers, `sentinel_user` and `sentinel_pass` for the sentinels. Of replicated
-    /// servers, name all: one of them must say that it is the primary. With `rediss+` all of them speak TLS.
+    /// password before the hosts are for the servers, `sentinel_user` and `sentinel_pass` for the sentinels. For replicated
+    /// servers, list all: one of them must report that it is the primary. With `rediss+` all connections use TLS.
     ///
-    /// Of a cluster, name any servers that answer; the others are found. `rediss+cluster://` has TLS on all of them. User,
-    /// password and options are the same for all, and there is no database. `?pubsub=` says how releases are called out:
-    /// `auto` (unless said otherwise) is `sharded` if the first server that answers has sharded channels and `classic` if it
-    /// has not, as Redisson's `AUTO` is; `both` is for fleets of which a part does the other. On a cluster all keys of a lock
-    /// must be in one slot: names with braces are refused with `InvalidName` unless they have a `{tag}`, and of latches all.
+    /// For a cluster, list any servers that are likely to reply; the others are discovered. `rediss+cluster://` uses TLS for all of them.
+    /// User, password and options are the same for all, and there is no database. `?pubsub=` sets how releases are published:
+    /// `auto` (the default) is `sharded` if the first server that replies has sharded channels and `classic` if it
+    /// has not, as Redisson's `AUTO` is; `both` is for fleets in which some clients use one and some the other. On a cluster all keys of
+    /// a lock must be in one slot: names with braces are refused with `InvalidName` unless they have a `{tag}`, and for latches always.
     ///
     /// `memory:` is one table for the whole process, `memory:name` another one; [`Locks::memory`] is always a new one.
     ///
-    /// `file:` without a directory is the user's: `$XDG_STATE_HOME/distlock`, or `~/.local/state/distlock`, as the command-line tool has it
-    /// without a URL. Processes of different users need a directory that both name.
+    /// `file:` without a directory is the user's state directory: `$XDG_STATE_HOME/distlock`, or `~/.local/state/distlock`, which the
+    /// command-line tool uses without a URL. Processes of different users need a `file:/dir` that both name.
     pub fn url(mut self, url: impl Into<String>) -> Builder {
         self.url = Some(url.into());
         self
     }
 
-    /// Put before every name: Redisson's `nameMapper`.
+    /// Sets a prefix of every name: Redisson's `nameMapper`.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Builder {
         self.prefix = prefix.into();
         self
     }
 
-    /// How long a lock without a lease outlives its holder; it is renewed each third of it. 30 s unless set, at
-    /// least 100 ms.
+    /// Sets the watchdog's timeout: how long a lock without a lease stays held after its last renewal. The watchdog renews it each third
+    /// of this time. 30 s unless set, at least 100 ms.
     pub fn watchdog(mut self, timeout: Duration) -> Builder {
         self.watchdog = timeout;
         self
     }
 
-    /// How long a waiter of a [`Fair`](crate::Fair) lock that is not heard of keeps its place at the head of the queue:
-    /// Redisson's `fairLockWaitTimeout`. 300 s unless set. A waiter that is dead is found out within seconds all the same.
+    /// Sets how long a waiter of a [`Fair`](crate::Fair) lock that sends nothing keeps its place at the head of the queue while the lock
+    /// is held: Redisson's `fairLockWaitTimeout`. 300 s unless set. A dead waiter is detected within seconds of its turn all the same.
     pub fn fair_patience(mut self, patience: Duration) -> Builder {
         self.fair_patience = patience;
         self
     }
 
-    /// How those who wait find out that they may go on; [`WaitBy::Notify`] unless set. With [`WaitBy::Spin`] nobody subscribes to
+    /// Sets how waiters notice a release; [`WaitBy::Notify`] unless set. With [`WaitBy::Spin`] no waiter subscribes to
     /// anything.
     ///
     /// ```
@@ -130,9 +130,9 @@ impl Builder {
         self
     }
 
-    /// What serves a [`Mutex`](crate::Mutex), so that the code that asks for one need not change: [`Kind::Mutex`] unless set, or
-    /// [`Kind::Fair`], or [`Kind::Simple`], the format of locks that are made by hand with `SET NX PX`, whose waiters poll. Whoever
-    /// shares the names must use the same.
+    /// Sets the kind that serves a [`Mutex`](crate::Mutex), so that the code that uses a mutex need not change: [`Kind::Mutex`] unless
+    /// set, or [`Kind::Fair`], or [`Kind::Simple`], the format of hand-written `SET NX PX` locks, whose waiters poll. All programs that
+    /// share the names must set the same kind.
     ///
     /// ```
     /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -147,26 +147,27 @@ impl Builder {
         self
     }
 
-    /// When an acquisition counts: [`Durability::Primary`] unless set. Redisson's `checkLockSyncedSlaves`, but what it asks for is
-    /// what it gets.
+    /// Sets whether an acquire waits for replicas: [`Durability::Primary`] unless set. As Redisson's `checkLockSyncedSlaves`, except that
+    /// with too few acknowledgements the acquire fails and is rolled back. A hand-over between waiters of one process needs no
+    /// acknowledgement, see [`Durability`].
     pub fn durability(mut self, durability: Durability) -> Builder {
         self.durability = durability;
         self
     }
 
-    /// Does not wait for the server when connecting: it may come later, and until then every lock is `Unavailable`. For one
-    /// of the servers of a [`RedLock`](crate::RedLock), of which some may be down. A wrong password is found out late, too.
+    /// Connects without waiting for the server: it may start later, and until then every lock is `Unavailable`. For
+    /// the servers of a [`RedLock`](crate::RedLock), of which some may be down. A wrong password, too, is reported only when a lock is used.
     pub fn lazy(mut self) -> Builder {
         self.lazy = true;
         self
     }
 
-    /// Has holders say who they are: host, process, this name for the program, the request's
-    /// [label](crate::Acquire::label) and since when. It is kept beside the lock and goes with it; it is shown by `inspect` and
-    /// `list`, in the error of who waited in vain, and by `distlock show`.
+    /// Stores a description of each holder beside its lock: host, process, this name for the program, the request's
+    /// [label](crate::Acquire::label) and the time of the acquire. It is removed with the lock; `inspect`, `list`, `distlock show` and the
+    /// error of a waiter that timed out show it.
     ///
     /// Off unless set, because it costs a second key and its write with every acquisition, renewal and release, though no round trip.
-    /// Other clients never look at it: locks are shared with Redisson, and with programs that have it off, as before. A name over
+    /// Other clients never read it: locks are shared with Redisson, and with programs that do not set it, as before. A name over
     /// 256 bytes is cut.
     ///
     /// ```
@@ -187,7 +188,7 @@ impl Builder {
     /// Warns of every hold that takes longer than this, once and while it is still held: [`Event::SlowHold`](crate::Event::SlowHold),
     /// which [`Tracing`](crate::Tracing) logs with kind, name and [label](crate::Acquire::label). Renewed holds and leases alike.
     ///
-    /// Off unless set, because what is long depends on the program: a payment is after a second, a leader after no time at all.
+    /// Off unless set, because what is long depends on the program: a second for a payment, never for a leader.
     ///
     /// ```
     /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -203,25 +204,26 @@ impl Builder {
         self
     }
 
-    /// Who is told what happens; [`Tracing`](crate::Tracing) unless set, and with the feature `metrics` also `Metrics`.
+    /// Sets the observer, which receives every [`Event`](crate::Event); [`Tracing`](crate::Tracing) unless set, and with the feature
+    /// `metrics` also `Metrics`.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Builder {
         self.observer = observer;
         self
     }
 
-    /// The surroundings; [`System`] unless set.
+    /// Sets the clock, the runtime and the random numbers; [`System`] unless set.
     pub fn env(mut self, env: impl Env) -> Builder {
         self.env = Arc::new(env);
         self
     }
 
-    /// A store of your own instead of a URL.
+    /// Sets a store of your own instead of a URL.
     pub fn store(mut self, store: Arc<dyn Store>) -> Builder {
         self.store = Some(store);
         self
     }
 
-    /// How connections are made; sockets of the operating system unless set.
+    /// Sets how connections are made; sockets of the operating system unless set.
     #[cfg(feature = "redis")]
     pub fn connector(mut self, connector: Arc<dyn crate::redis::Connector>) -> Builder {
         self.connector = Some(connector);
@@ -231,15 +233,15 @@ impl Builder {
     /// Checks the settings and connects.
     ///
     /// # Errors
-    /// `Config` or `InvalidDuration` for a setting that cannot be used, `Unavailable` if nobody answers, `Unsupported` if the
-    /// store cannot do what a setting asks for.
+    /// `Config` or `InvalidDuration` for a setting that cannot be used, `Unavailable` if no server replies, `Unsupported` if the
+    /// store does not support a setting.
     pub async fn connect(self) -> Result<Locks> {
         let invalid = |text| Error::new(ErrorKind::InvalidDuration, text);
         limits::watchdog(self.watchdog).map_err(invalid)?;
         limits::fair_patience(self.fair_patience).map_err(invalid)?;
         self.slow_hold.map_or(Ok(()), limits::slow_hold).map_err(invalid)?;
         if self.durability == Durability::Acks(0) {
-            let text = "Durability::Acks(0) waits for no replica: say Durability::Primary";
+            let text = "Durability::Acks(0) waits for no replica: use Durability::Primary";
             return Err(Error::new(ErrorKind::Config, text));
         }
         let mutex_as = match self.mutex_as {

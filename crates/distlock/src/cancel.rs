@@ -11,7 +11,7 @@ use crate::kinds::MultiGuard;
 use crate::request::Acquire;
 use crate::together;
 
-/// A token that is cancelled when one of these is lost. However often one asks about a single hold, one task watches it.
+/// A token that is cancelled when one of these is lost. A single hold has one such task, however many tokens there are.
 pub(crate) fn token(each: Vec<Arc<Vitals>>, env: &Arc<dyn Env>) -> CancellationToken {
     match &each[..] {
         [one] => one.token.get_or_init(|| watched(each.clone(), env)).child_token(),
@@ -32,8 +32,8 @@ fn watched(each: Vec<Arc<Vitals>>, env: &Arc<dyn Env>) -> CancellationToken {
 }
 
 impl Guard {
-    /// A token that is cancelled when the lock is lost, to hand to whatever is done under it. Never cancelled if the lock is
-    /// released first; cancelling it does nothing to the lock. What watches for it ends with the hold.
+    /// Returns a token that is cancelled when the lock is lost, for the work under the lock. It is never cancelled if the lock is
+    /// released first; cancelling it does not change the lock. The task that watches the hold ends with it.
     ///
     /// ```
     /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -55,8 +55,8 @@ impl Guard {
 }
 
 impl MultiGuard {
-    /// A token that is cancelled when one of the members is lost. As [`Guard::cancellation_token`], but each is watched for by
-    /// itself: ask once and clone it.
+    /// Returns a token that is cancelled when one of the members is lost. As [`Guard::cancellation_token`], but each call starts a task:
+    /// call it once and clone the token.
     pub fn cancellation_token(&self) -> CancellationToken {
         let each = self.guards().iter().map(|guard| guard.hold.tenure.vitals.clone()).collect();
         token(each, &self.guards()[0].hold.tenure.engine.env)
@@ -64,8 +64,8 @@ impl MultiGuard {
 }
 
 impl<G, Ending> Acquire<G, Ending> {
-    /// Stops waiting when `token` is cancelled, as when the program shuts down: a lock that must be had is `Cancelled` then,
-    /// one that may be had is `None`. Nothing is asked for if it is cancelled already. A lock that is had stays.
+    /// Ends the wait when `token` is cancelled, for instance when the program shuts down: `lock` then returns `Cancelled`, `try_lock`
+    /// `None`. If it is cancelled already, nothing is sent. A lock that has been acquired stays held.
     ///
     /// ```
     /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -6,8 +6,8 @@
 /// and a second owner can acquire one of them; the first owner notices when its client has found the new primary, and no later
 /// than its deadline. With [`Acks`](Durability::Acks) an acquire that goes to the server returns only after so many replicas have
 /// acknowledged it. A hand-over between waiters of one process needs no acknowledgement: it happens only if the watchdog renews
-/// the lock, the previous owner's hold was acknowledged, and if a failover loses the hand-over, the new owner is told that it
-/// lost the lock before that hold ends.
+/// the lock, the previous owner's hold was acknowledged, and if a failover loses the hand-over, the guard of the new owner is lost
+/// before that hold ends.
 ///
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -22,8 +22,8 @@
 ///
 /// # What `Acks` costs
 /// A round trip from the server to its replicas on each acquisition, and a connection of its own for each server and runtime.
-/// Acquisitions that come at the same time share it; one that comes while others wait for replicas is sent when they have their
-/// answer. Releases, renewals, extensions and queries do not wait for replicas. Waiters of one process pass a lock on in memory
+/// Acquisitions that come at the same time share it; one that comes while others wait for replicas is sent when these have their
+/// reply. Releases, renewals, extensions and queries do not wait for replicas. Waiters of one process pass a lock on in memory
 /// only if the watchdog keeps it.
 ///
 /// # Too few
@@ -34,8 +34,8 @@
 ///
 /// # What it cannot promise
 /// *Acknowledged* is not *agreed on*. With `Acks(1)` and three replicas the one that takes over may be another than the one
-/// that has the lock; Sentinel and Cluster prefer the one that has received most, but do not know what was promised. Ask for all replicas of
-/// which one could take over, or let the resource check a [fencing token](crate::Fenced). And renewals are not
+/// that has the lock; Sentinel and Cluster prefer the one that has received most, but do not know which acquires were acknowledged.
+/// Require all replicas of which one could take over, or let the resource check a [fencing token](crate::Fenced). And renewals are not
 /// acknowledged: if one is lost in a failover, the lock ends as if it had not been renewed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -44,6 +44,6 @@ pub enum Durability {
     #[default]
     Primary,
     /// An acquire succeeds when so many replicas have acknowledged it as well, by the command `WAIT`. At least one: `Acks(0)` is
-    /// refused with `Config`, because it would promise nothing.
+    /// refused with `Config`, because it would wait for no replica.
     Acks(u32),
 }

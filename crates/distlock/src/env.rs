@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::runtime::{Builder, Handle, RuntimeFlavor};
 
-/// An owned, sendable future; the shape every [`Store`](crate::store::Store) step has.
+/// An owned, sendable future, as every operation of a [`Store`](crate::store::Store) returns.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A point on an [`Env`]'s clock, counted from an origin that is the same for the whole process.
@@ -31,37 +31,37 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub struct Moment(NonZeroU64);
 
 impl Moment {
-    /// Later than anything that will happen.
+    /// A moment that never comes.
     pub const NEVER: Moment = Moment(NonZeroU64::MAX);
 
-    /// The moment this long after the clock's origin.
+    /// Returns the moment this long after the clock's origin.
     pub fn from_origin(d: Duration) -> Moment {
         Moment::from_nanos(nanos(d))
     }
 
-    /// This moment plus `d`; [`Moment::NEVER`] instead of an overflow.
+    /// Returns this moment plus `d`; [`Moment::NEVER`] instead of an overflow.
     #[must_use]
     pub fn after(self, d: Duration) -> Moment {
         Moment(self.0.saturating_add(nanos(d)))
     }
 
-    /// This moment minus `d`; the origin instead of an underflow.
+    /// Returns this moment minus `d`; the origin instead of an underflow.
     #[must_use]
     pub fn before(self, d: Duration) -> Moment {
         Moment::from_nanos(self.0.get().saturating_sub(nanos(d)))
     }
 
-    /// How long after `earlier` this is; zero if it is not later.
+    /// Returns the time since `earlier`; zero if it is not later.
     pub fn since(self, earlier: Moment) -> Duration {
         Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
     }
 
-    /// Nanoseconds since the origin, for keeping a moment in an atomic.
+    /// Returns the nanoseconds since the origin, to keep a moment in an atomic.
     pub fn as_nanos(self) -> u64 {
         self.0.get()
     }
 
-    /// The inverse of [`Moment::as_nanos`].
+    /// Returns the moment of this number: the inverse of [`Moment::as_nanos`].
     pub fn from_nanos(nanos: u64) -> Moment {
         // The origin itself is a nanosecond late, so that an optional moment is no larger than a moment.
         Moment(NonZeroU64::new(nanos).unwrap_or(NonZeroU64::MIN))
@@ -95,15 +95,15 @@ pub trait Env: fmt::Debug + Send + Sync + 'static {
     /// systems it is `Instant`, which may stop while the machine is suspended.
     fn now(&self) -> Moment;
 
-    /// The time of day, which may step: for what happens at a time that people name, never for leases.
+    /// Returns the time of day, which may step: for scheduled jobs and the times that people read, never for leases.
     fn time_of_day(&self) -> SystemTime {
         SystemTime::now()
     }
 
-    /// Ends at `at`. Polled inside a task that this same [`Env`] or the caller's runtime runs.
+    /// Returns a future that completes at `at`. It is polled inside a task that this same [`Env`] or the caller's runtime runs.
     fn sleep_until(&self, at: Moment) -> BoxFuture<'static, ()>;
 
-    /// The same for work that may have to go on elsewhere when the caller's runtime is gone.
+    /// As [`Env::sleep_until`], for work that continues on another thread when the caller's runtime has ended.
     fn sleep_apart(&self, at: Moment) -> BoxFuture<'static, ()> {
         self.sleep_until(at)
     }
@@ -115,7 +115,7 @@ pub trait Env: fmt::Debug + Send + Sync + 'static {
     /// Runs `work` where no shutdown of a caller's runtime can end it.
     fn spawn_apart(&self, work: BoxFuture<'static, ()>);
 
-    /// Whether [`Env::spawn_apart`] runs work on another thread than the calling one, whatever that one does: then a caller
+    /// Returns whether [`Env::spawn_apart`] runs work on another thread, even while the calling one is blocked: then a caller
     /// may block its thread until the work is done.
     fn runs_apart(&self) -> bool {
         false
@@ -124,7 +124,7 @@ pub trait Env: fmt::Debug + Send + Sync + 'static {
     /// Runs the watchdog: where neither the caller's tasks nor the library's other tasks can delay it.
     fn spawn_watchdog(&self, work: BoxFuture<'static, ()>);
 
-    /// Sixty-four random bits, for jitter; never for identity.
+    /// Returns sixty-four random bits, for jitter; never for identity.
     fn random(&self) -> u64;
 }
 
@@ -167,7 +167,7 @@ impl Env for System {
 
     fn spawn(&self, work: BoxFuture<'static, ()>) {
         match Handle::try_current() {
-            // A runtime without threads of its own runs only while somebody blocks on it, and that may be never again.
+            // A runtime without threads of its own runs only while a thread blocks on it, and that may be never again.
             Ok(here) if here.runtime_flavor() == RuntimeFlavor::MultiThread => {
                 drop(here.spawn(work));
             }
@@ -228,7 +228,10 @@ fn own_thread(name: &str) -> Option<Handle> {
 fn spawn_on(own: &Option<Handle>, work: BoxFuture<'static, ()>) {
     match own.clone().or_else(|| Handle::try_current().ok()) {
         Some(handle) => drop(handle.spawn(work)),
-        None => tracing::error!("distlock: no thread and no runtime to run background work on"),
+        None => tracing::error!(
+            "distlock: the system starts no thread for background work, and there is no tokio runtime: locks are neither renewed nor \
+             released before their leases end; raise the limit on threads, or call the library inside a tokio runtime"
+        ),
     }
 }
 
@@ -263,7 +266,7 @@ pub struct Virtual {
 }
 
 impl Virtual {
-    /// Takes the runtime it is called in, and the seed 0.
+    /// Returns an `Env` on the runtime it is called in, with the seed 0.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -272,7 +275,7 @@ impl Virtual {
         Virtual::seeded(0)
     }
 
-    /// Takes the runtime it is called in. Clones draw from the same sequence of random numbers.
+    /// Returns an `Env` on the runtime it is called in, with this seed. Clones draw from the same sequence of random numbers.
     ///
     /// ```
     /// use distlock::env::{Env, Virtual};
@@ -300,7 +303,7 @@ impl Env for Virtual {
         Moment::from_origin(self.origin.elapsed())
     }
 
-    /// That of its making, and as much later as its clock is.
+    /// The time of day at which it was made, plus the time that has passed on its clock.
     fn time_of_day(&self) -> SystemTime {
         let _inside = self.runtime.enter();
         self.began + self.origin.elapsed()

@@ -1,4 +1,4 @@
-//! What went wrong.
+//! The error type.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::store::Kind;
 /// A result of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The one error type: a [kind](ErrorKind) to branch on, a message for people, the lock it is about.
+/// The error of every operation: a [kind](ErrorKind) to branch on, a message, and the lock it is about.
 ///
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -36,7 +36,7 @@ struct Inner {
     undone: bool,
 }
 
-/// What sort of trouble it is. Contention, outage, loss and bad input never share a variant.
+/// The category of an [`Error`]. Contention, outage, loss and bad input never share a variant.
 ///
 /// ```
 /// use distlock::{Error, ErrorKind};
@@ -57,11 +57,11 @@ pub enum ErrorKind {
     WaitTimeout,
     /// The caller does not hold the lock it wants to act on.
     NotHeld,
-    /// The lock was held and is not any more: its lease ended, or another process freed it.
+    /// The lock was held and is not any more: its lease ended, or it was taken away, for instance by a forced unlock or a failover.
     Lost,
-    /// The store could not be reached, or refuses to work; nothing was done.
+    /// The store could not be reached, or refuses to work; the operation was not applied.
     Unavailable,
-    /// The store was asked, but its answer did not arrive: the operation may or may not have been applied.
+    /// The operation was sent, but no reply arrived: it may or may not have been applied.
     Indeterminate,
     /// Too few of several servers agreed.
     NoQuorum,
@@ -84,20 +84,20 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// An error with a message that says what is wrong and what to do.
+    /// Returns an error with a message, which should name what failed and what to do.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         let (message, lock, source) = (message.into(), None, None);
         Error(Arc::new(Inner { kind, message, lock, source, retry_after: None, undone: false }))
     }
 
-    /// The same error with its cause.
+    /// Returns the same error with its cause.
     #[must_use]
     pub fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Error {
         Arc::make_mut(&mut self.0).source = Some(Arc::new(source));
         self
     }
 
-    /// The same error, about this lock.
+    /// Returns the same error, about this lock.
     #[must_use]
     pub fn about(mut self, kind: Kind, name: &Arc<str>) -> Error {
         Arc::make_mut(&mut self.0).lock = Some((kind, name.clone()));
@@ -111,7 +111,7 @@ impl Error {
         self
     }
 
-    /// The same error, of a step that whoever reports it has taken back.
+    /// The same error, of an operation that its reporter has rolled back.
     #[must_use]
     pub(crate) fn undone(mut self) -> Error {
         Arc::make_mut(&mut self.0).undone = true;
@@ -135,23 +135,23 @@ impl Error {
         self
     }
 
-    /// The sort of trouble.
+    /// Returns the category of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The name of the lock, if the error is about one.
+    /// Returns the name of the lock, if the error is about one.
     pub fn lock_name(&self) -> Option<&str> {
         self.0.lock.as_ref().map(|(_, name)| &**name)
     }
 
-    /// The kind of the lock, if the error is about one.
+    /// Returns the kind of the lock, if the error is about one.
     pub fn lock_kind(&self) -> Option<Kind> {
         self.0.lock.as_ref().map(|(kind, _)| *kind)
     }
 
-    /// Of a [`WaitTimeout`](ErrorKind::WaitTimeout): when the lock is free, unless its holder renews it or another caller takes it first. `None` where
-    /// the store does not say so, and for every other kind of error.
+    /// Returns, for a [`WaitTimeout`](ErrorKind::WaitTimeout), after which time the lock is free unless its holder renews it or another
+    /// caller acquires it first; `None` if the store does not know, and for every other kind of error.
     ///
     /// ```
     /// # distlock::block_on(async {
@@ -183,7 +183,7 @@ impl Error {
         self.is_retryable() && !self.is_not_durable()
     }
 
-    /// Whether the same call may succeed later without a change of code or configuration.
+    /// Returns whether the same call may succeed later without a change of code or configuration.
     pub fn is_retryable(&self) -> bool {
         use ErrorKind::*;
         matches!(

@@ -20,7 +20,7 @@ use crate::together;
 /// The release of a dropped guard is sent in the background; the drop does not wait for it.
 ///
 /// # What the compiler catches
-/// | code | drops the guard | who says so |
+/// | code | drops the guard | reported by |
 /// |---|---|---|
 /// | `let guard = lock.lock().await?;` | at the end of the block | |
 /// | `let _guard = lock.lock().await?;` | at the end of the block | |
@@ -47,7 +47,7 @@ use crate::together;
 /// know that the store has the release. Without it, the drop of the last [`Locks`](crate::Locks) waits up to 0.3 s for releases
 /// that are under way. So `drop(guard)` at the end of `main` normally frees the lock before the process exits. The
 /// release is skipped, and the lock stays until its lease ends (30 s without a lease of its own), if
-/// - the store does not answer within that time,
+/// - the store does not reply within that time,
 /// - the last `Locks` is never dropped (it is in a `static`, or the process ends by `std::process::exit`, a signal or an abort),
 /// - the last `Locks` is dropped within a task of a runtime (`tokio::spawn`, `spawn_blocking`), which must not be blocked,
 /// - the guard is dropped after the last `Locks`.
@@ -58,7 +58,7 @@ use crate::together;
 /// let locks = distlock::Locks::memory();
 /// let guard = locks.mutex("orders:42").lock().await?;
 /// let shipped = guard.while_held(async { "shipped" }).await?; // stops if the lock is lost
-/// guard.unlock().await?; // says if it had been lost
+/// guard.unlock().await?; // `Lost` if the lock had been lost
 /// # assert_eq!(shipped, "shipped");
 /// # Ok::<(), distlock::Error>(())
 /// # }).unwrap();
@@ -85,8 +85,8 @@ impl Guard {
     /// If the future is dropped, the release is completed in the background.
     ///
     /// # Errors
-    /// `Lost` if the lock was not held any more; `Unavailable` or `Indeterminate` if the store did not answer in time, in
-    /// which case the release goes on in the background until the lease is over.
+    /// `Lost` if the lock was not held any more; `Unavailable` or `Indeterminate` if the store did not reply in time, in
+    /// which case the release is retried in the background until the lease is over.
     pub async fn unlock(self) -> Result<()> {
         engine::unlock(self.hold).await
     }
@@ -99,12 +99,13 @@ impl Guard {
 
     /// Returns a future that completes when the lock is lost, and never completes if it is released.
     ///
-    /// When the *lease ends*, the future completes before the store lets another owner in: the deadline is computed locally,
-    /// from the time at which the last accepted renewal was sent. When the lock is *taken away* (a forced unlock by another
-    /// process, an eviction, a jump of the server's clock), it completes at the next renewal, a third of the watchdog's timeout
-    /// later at most; with a fixed lease, which is not renewed, at the deadline. After a failover that lost the lock it completes
-    /// when the client has found the new primary. Until then another owner may hold the lock. A forced unlock in the same
-    /// process is noticed at once.
+    /// When the *lease ends*, the future completes before another owner can acquire the lock, provided that this process runs and
+    /// that its clock and the store's differ in rate by less than 1 %: the deadline is computed locally, from the time at which the
+    /// last accepted renewal was sent. When the lock is *taken away* (a forced unlock through another `Locks`, an eviction, a jump of
+    /// the server's clock), it completes at the next renewal, a third of the watchdog's timeout later at most, if the store replies;
+    /// otherwise at the deadline at the latest. With a fixed lease, which is not renewed, it completes at the deadline. After a
+    /// failover that lost the lock it completes when the client has found the new primary, at the deadline at the latest. Until then
+    /// another owner may hold the lock. A forced unlock through the same [`Locks`](crate::Locks), or a clone of it, is noticed at once.
     ///
     /// The future is independent of the guard: it can be moved into another task.
     ///
@@ -163,7 +164,7 @@ impl Guard {
         extended.map_err(|e| e.about(about.kind, about.name()))
     }
 
-    /// Runs `work` and drops it when the lock is noticed to be lost. Log lines of `work` are in the `tracing` span `held`,
+    /// Runs `work` and drops it when the loss of the lock is noticed. Log lines of `work` are in the `tracing` span `held`,
     /// with the lock's kind and name.
     ///
     /// # Cancel safety
@@ -311,7 +312,7 @@ guards! {
     /// # distlock::block_on(async {
     /// let disk = distlock::Locks::memory().fenced("disk:7");
     /// let first = disk.lock().await?.token();
-    /// assert!(disk.lock().await?.token() > first); // the disk refuses whatever comes with less than it has seen
+    /// assert!(disk.lock().await?.token() > first); // the disk refuses tokens lower than the highest it has seen
     /// # Ok::<(), distlock::Error>(()) }).unwrap();
     /// ```
     FencedGuard;
@@ -361,10 +362,10 @@ impl Permits {
 }
 
 impl WriteGuard {
-    /// Turns the write hold into a read hold, which lets other readers in; no other owner can write in between.
+    /// Turns the write hold into a read hold, so that other readers can acquire; no other owner can write in between.
     ///
-    /// The read is kept by the watchdog if the write was; otherwise it has a lease of its own, as long as the write's. Where
-    /// its owner writes more than once, the other holds stay as they are.
+    /// The watchdog renews the read if it renewed the write; otherwise the read has a lease of its own, as long as the write's. If
+    /// its owner writes more than once, the other write holds stay as they are.
     ///
     /// ```
     /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -383,7 +384,7 @@ impl WriteGuard {
     /// If the future is dropped, nothing is held afterwards.
     ///
     /// # Errors
-    /// `Lost` if the write was not held any more; `Unavailable` or `Indeterminate` if the store did not answer in time;
+    /// `Lost` if the write was not held any more; `Unavailable` or `Indeterminate` if the store did not reply in time;
     /// `NotDurable` if too few replicas acknowledged the read. Nothing is held then.
     pub async fn downgrade(self) -> Result<ReadGuard> {
         let hold = &self.0.hold;
@@ -394,7 +395,7 @@ impl WriteGuard {
         let read = Acquire::<ReadGuard, May>::one(reader).owner(&tenure.owner);
         let read = if hold.watched { read } else { read.lease(lease) };
         let read = if let Some(label) = tenure.label() { read.label(label) } else { read };
-        // Whoever writes can read at once; if this one cannot, somebody else writes.
+        // A writer can read at once; if this one cannot, another owner writes.
         let Some(read) = read.await? else {
             return Err(engine::lost().about(kind, tenure.name()));
         };

@@ -9,7 +9,7 @@ use crate::guard::Guard;
 use crate::store::{Claim, Command, Reply};
 
 impl Guard {
-    /// Runs `command` on the Redis server if the lock is still held; the server checks and runs it in one atomic step.
+    /// Runs `command` on the Redis server if the lock is still held; the server checks and runs it in one atomic operation.
     ///
     /// A holder that lost the lock cannot write this way, even if its process was paused before: the server refuses the command.
     ///
@@ -63,8 +63,8 @@ async fn send(tenure: &Arc<Tenure>, command: &Command) -> Result<Reply> {
         if let Some(reply) = engine.store.guarded(&claim, command).await? {
             return Ok(reply);
         }
-        // Nothing ran. The store may not have heard yet that the lock passed to this owner from another of this process: then
-        // the same can be sent again once it has.
+        // Nothing ran. The store may not know yet that the lock passed to this owner from another of this process: then
+        // the same can be sent again once it does.
         match engine.inspect(tenure.what, tenure.name()).await {
             Ok(seen) if again && seen.depth_of(&tenure.owner) > 0 => continue,
             Err(e) if e.kind() != ErrorKind::Conflict => {

@@ -1,4 +1,4 @@
-//! Who holds a lock, in words: what a holder leaves beside it for people to read.
+//! The description of a holder that is stored beside its lock.
 
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, OnceLock};
@@ -7,17 +7,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::env::{Env, Moment};
 
 /// The longest service name, host name and label, in bytes. Room for a sentence; what is longer is cut, because it is kept in the
-/// store for as long as the lock is held, and read by everybody who asks.
+/// store for as long as the lock is held, and read by every client that asks.
 const LONGEST: usize = 256;
 
 /// The longest text that is read at all: every field at its longest, with every byte escaped, and room for fields to come.
 const LONGEST_TEXT: usize = 4096;
 
-/// Who holds a lock: where it runs, what it calls itself, and what it holds the lock for.
+/// Describes the holder of a lock: its host, process and program, and the label of the hold.
 ///
-/// Kept beside the lock for as long as it is held, if [`Builder::holder_info`](crate::Builder::holder_info) asks for it; other
-/// clients, Redisson among them, never look at it. It is what the holder says of itself: good for people who look for whom to
-/// call, not for deciding anything.
+/// Stored beside the lock for as long as it is held, if [`Builder::holder_info`](crate::Builder::holder_info) is set; other
+/// clients, Redisson among them, never read it. The holder writes it: use it to find the holder, not as proof.
 ///
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -35,23 +34,23 @@ const LONGEST_TEXT: usize = 4096;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HolderInfo {
-    /// The machine, as it calls itself.
+    /// The host name of the machine.
     pub host: String,
-    /// The process on it.
+    /// The id of the process.
     pub pid: u32,
-    /// What the program calls itself.
+    /// The name of the program, as [`Builder::holder_info`](crate::Builder::holder_info) set it.
     pub service: String,
-    /// What this hold is for, if the program said so.
+    /// The [label](crate::Acquire::label) of the hold, if it has one.
     pub label: Option<String>,
-    /// When it got the lock, by its own clock.
+    /// When the holder acquired the lock, by its own clock.
     pub acquired_at: SystemTime,
-    /// How long it had waited by then.
+    /// How long the holder had waited by then.
     pub waited: Duration,
 }
 
 impl HolderInfo {
-    /// One line for a store to keep: `host=web-3&pid=4711&service=billing&label=ship%20order&at=1765432100000&waited=12`, times in
-    /// milliseconds.
+    /// Returns the info as one line, which a store keeps, times in milliseconds:
+    /// `host=web-3&pid=4711&service=billing&label=ship%20order&at=1765432100000&waited=12`.
     ///
     /// ```
     /// use distlock::HolderInfo;
@@ -75,8 +74,8 @@ impl HolderInfo {
         text
     }
 
-    /// Reads [`to_text`](HolderInfo::to_text). Anybody may have written it: fields that are not known are skipped, long ones cut,
-    /// what does not print is replaced; and what is no such line at all is `None`.
+    /// Parses the result of [`to_text`](HolderInfo::to_text). Any client may have written it: unknown fields are skipped, long ones cut,
+    /// characters that do not print replaced; a text that is no such line returns `None`.
     pub fn from_text(text: &str) -> Option<HolderInfo> {
         if text.len() > LONGEST_TEXT {
             return None;
@@ -98,7 +97,7 @@ impl HolderInfo {
         Some(HolderInfo { host, pid: pid?, service, label, acquired_at: at?, waited })
     }
 
-    /// When it got the lock, for people: `2026-01-31T09:30:00Z`.
+    /// Returns when the holder acquired the lock, as `2026-01-31T09:30:00Z`.
     ///
     /// ```
     /// let info = distlock::HolderInfo::from_text("pid=1&at=1769851800000").unwrap();
@@ -111,13 +110,13 @@ impl HolderInfo {
         format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
     }
 
-    /// How long it has held the lock at `now`: zero if its clock is ahead.
+    /// Returns how long the holder has held the lock at `now`: zero if its clock is ahead.
     pub fn held_for(&self, now: SystemTime) -> Duration {
         now.duration_since(self.acquired_at).unwrap_or_default()
     }
 }
 
-/// For people: `billing on web-3, pid 4711, "ship order"`.
+/// Writes `billing on web-3, pid 4711, "ship order"`.
 impl fmt::Display for HolderInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The fields are public, so they may hold anything by now.
@@ -210,7 +209,7 @@ impl Asker {
         Arc::new(Asker { service: service.clone(), label, called })
     }
 
-    /// What it says of itself if it gets the lock now.
+    /// The info if it acquires the lock now.
     pub(crate) fn info(&self, env: &dyn Env) -> Arc<HolderInfo> {
         let at = env.time_of_day().duration_since(UNIX_EPOCH).unwrap_or_default();
         Arc::new(HolderInfo {
@@ -234,7 +233,7 @@ fn in_millis(d: Duration) -> Duration {
     Duration::from_millis(u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// What this machine calls itself. Asked once: it is in every acquisition, and changes as good as never.
+/// The host name of this machine. Queried once: it is in every acquisition, and hardly ever changes.
 fn host() -> &'static str {
     static HOST: OnceLock<String> = OnceLock::new();
     HOST.get_or_init(|| printable(&node_name()))
@@ -276,7 +275,7 @@ mod tests {
         let long = "{x}é\n".repeat(2_000);
         for label in [hostile, &long] {
             let ours = info(label);
-            // As somebody else may have written it: nothing replaced, nothing cut.
+            // As another client may have written it: nothing replaced, nothing cut.
             let mut foreign = "host=h&pid=1&service=s&at=1&waited=1&label=".to_owned();
             escape(label, &mut foreign);
             let theirs = HolderInfo::from_text(&foreign);

@@ -40,8 +40,9 @@
 //! | [`Spin`], [`Simple`] | one owner at a time, without Pub/Sub |
 //!
 //! # Around a piece of work
-//! [`Mutex::run`] holds the lock while a closure runs, `#[locked]` while a function runs, [`Locks::schedule`] while one process of many runs a job at
-//! its tick, and `web` (features `tower` and `axum`) while a request is handled. [`block_on`] is for programs without a runtime.
+//! [`Mutex::run`] holds the lock while a closure runs, `#[locked]` while a function runs, [`Locks::schedule`] while one process of many
+//! runs a job, at most once per tick, and `web` (features `tower` and `axum`) while a request is handled. [`block_on`] is for programs
+//! without a runtime.
 //!
 //! # Guides
 //! - [`mod@guide`]: choosing a kind, a wait and a lease; lost locks; re-entry; which metrics to tune by.
@@ -50,7 +51,7 @@
 //! - [`mod@fencing`]: how a database or a server refuses the late write of a paused holder.
 //! - [`mod@topologies`]: every URL, and what happens when a server fails. [`mod@operations`]: settings and permissions of a Redis server.
 //! - [`mod@redisson_compat`]: sharing locks with Java services. [`mod@migration`]: moving locks to another server under load.
-//! - [`mod@performance`]: how it is measured, and the figures.
+//! - [`mod@performance`]: how it is measured, and the results.
 //!
 //! [`mod@doctor`] checks whether a server is fit for locks, [`mod@env`] is for tests on virtual time (with tokio's feature `test-util`), [`store`]
 //! for stores of your own.
@@ -135,7 +136,7 @@ pub use schedule::{Schedule, Tick};
 pub use scope::Scope;
 pub use store::PermitId;
 
-/// How connections to a server are made, for those who bring their own network.
+/// How connections to a server are made, for programs with a network of their own.
 #[cfg(feature = "redis")]
 pub mod net {
     pub use crate::redis::{Connector, Endpoint, Net, Stream, TlsOptions};

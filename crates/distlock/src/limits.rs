@@ -1,4 +1,4 @@
-//! What a setting may be. Asked by the builder, and before it by profiles, which know in which line it stands.
+//! The allowed values of settings. Checked by the builder, and before it by profiles, which know the line.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub(crate) fn watchdog(timeout: Duration) -> Checked {
     match (config::WATCHDOG_FLOOR..=config::LONGEST).contains(&timeout) {
         true => Ok(()),
         false => Err(format!(
-            "a watchdog timeout of {timeout:?} cannot be kept: use {:?} to 10 years",
+            "a watchdog timeout of {timeout:?} is out of range: use {:?} to 10 years",
             config::WATCHDOG_FLOOR
         )),
     }
@@ -21,17 +21,14 @@ pub(crate) fn watchdog(timeout: Duration) -> Checked {
 pub(crate) fn fair_patience(patience: Duration) -> Checked {
     match patience.is_zero() || patience > config::LONGEST {
         false => Ok(()),
-        true => Err(format!("a patience of {patience:?} cannot be kept: use 1 ms to 10 years")),
+        true => Err(format!("a patience of {patience:?} is out of range: use 1 ms to 10 years")),
     }
 }
 
 pub(crate) fn slow_hold(after: Duration) -> Checked {
     match after.is_zero() || after > config::LONGEST {
         false => Ok(()),
-        true => {
-            Err("a hold is slow after 1 ms to 10 years; leave slow_hold out for no warnings"
-                .to_owned())
-        }
+        true => Err("slow_hold must be 1 ms to 10 years: omit it for no warnings".to_owned()),
     }
 }
 
@@ -48,7 +45,7 @@ pub(crate) fn url(url: &str) -> crate::error::Result<()> {
     }
 }
 
-/// Refuses what people write who mean one of the URLs, with what to write. Repeats nothing but an address: no password is one.
+/// Refuses common mistakes in a URL, with the correct form. Repeats nothing but an address: no password is one.
 pub(crate) fn nearly(url: &str) -> crate::error::Result<()> {
     let wrong = |text: String| Err(Error::new(ErrorKind::Config, text));
     if url.split([',', ';', ' ']).filter(|part| part.contains("://")).count() > 1 {
@@ -58,6 +55,12 @@ pub(crate) fn nearly(url: &str) -> crate::error::Result<()> {
     }
     if is_address(url) {
         return wrong(format!("this URL has no scheme: did you mean redis://{url}?"));
+    }
+    let dir = url.strip_prefix("file:").map(|dir| dir.strip_prefix("//").unwrap_or(dir));
+    if dir.is_some_and(|dir| !dir.is_empty() && !dir.starts_with('/')) {
+        let text = "file: needs an absolute directory, because programs that start in different directories would use different locks: \
+                    write file:/dir or file:///dir";
+        return wrong(text.to_owned());
     }
     Ok(())
 }
@@ -69,18 +72,37 @@ fn is_address(text: &str) -> bool {
             && host.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.' || b == b'-')
     };
     match text.rsplit_once(':') {
-        // `memory:1` is a name, and `file:1` a directory.
+        // `memory:1` is a name, and `file:1` a relative directory.
         Some(("memory" | "file", _)) => false,
         Some((host, port)) => is_host(host) && port.parse::<u16>().is_ok_and(|port| port > 0),
         None => text == "localhost" || text.parse::<std::net::Ipv4Addr>().is_ok(),
     }
 }
 
-/// Of a URL whose scheme is not known.
+/// Of a URL whose scheme is not known, or not built in.
 pub(crate) fn no_store() -> Error {
-    let text = "this URL names no store that this program was built with: use memory:, file:/dir, redis://host, \
-                rediss://host, redis+unix:///socket, redis+sentinel://host/primary, redis+replicated://host1,host2 or \
-                redis+cluster://host";
+    let offered = [
+        ("memory:", true),
+        ("file:/dir", cfg!(feature = "file")),
+        ("redis://host", cfg!(feature = "redis")),
+        ("redis+unix:///socket", cfg!(feature = "redis")),
+        ("rediss://host", cfg!(feature = "tls")),
+        ("redis+sentinel://host/primary", cfg!(feature = "sentinel")),
+        ("redis+replicated://host1,host2", cfg!(feature = "sentinel")),
+        ("redis+cluster://host", cfg!(feature = "cluster")),
+    ];
+    let named = |built_in| {
+        let urls = offered.iter().filter(|(_, is)| *is == built_in).map(|(url, _)| *url);
+        urls.collect::<Vec<_>>().join(", ")
+    };
+    let mut text = format!(
+        "this URL names no store that this program was built with: use one of {}",
+        named(true)
+    );
+    let absent = named(false);
+    if !absent.is_empty() {
+        text += &format!("; not built in, for want of a cargo feature: {absent}");
+    }
     Error::new(ErrorKind::Config, text)
 }
 
@@ -94,11 +116,16 @@ mod tests {
             let said = nearly(url).expect_err(url).to_string();
             assert!(said.ends_with(&format!("did you mean redis://{url}?")), "{said}");
         }
+        for url in ["file:1", "file:locks", "file:~/locks", "file:./locks", "file://tmp/locks"] {
+            let said = nearly(url).expect_err(url).to_string();
+            assert!(said.contains("write file:/dir"), "{said}");
+        }
         for url in [
             "memory:",
             "memory:1",
-            "file:1",
+            "file:",
             "file:/dir",
+            "file:///dir",
             "file:/a b,c",
             "redis://h:1",
             "redis+cluster://a:1,b:2",

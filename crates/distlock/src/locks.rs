@@ -1,4 +1,4 @@
-//! The door: names become handles.
+//! `Locks`: makes handles from names.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,14 +22,14 @@ use crate::owner::Owner;
 use crate::quorum::{Node, Quorum};
 use crate::store::Snapshot;
 
-/// For those who have something that has a `Locks`.
+/// For types that contain a `Locks`, such as the `via` of `#[locked]`.
 impl AsRef<Locks> for Locks {
     fn as_ref(&self) -> &Locks {
         self
     }
 }
 
-/// Hands out locks by name; what serves them was decided when it was connected. Cheap to clone.
+/// Gives access to the locks of one store, by name. Cheap to clone.
 ///
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -46,13 +46,13 @@ impl AsRef<Locks> for Locks {
 ///
 /// # Drop
 /// Guards and handles keep working after the `Locks` they came from is dropped. The drop of the last clone waits, for at most 0.3 s,
-/// for releases that dropped guards have begun; not within a task of a runtime, where it must not block. See [`Guard`](crate::Guard).
+/// for releases that dropped guards have begun, but not within a task of a runtime, where it must not block. See [`Guard`](crate::Guard).
 #[derive(Clone)]
 pub struct Locks {
     engine: Arc<Engine>,
     prefix: Arc<str>,
     place: Arc<str>,
-    /// `None` for a majority, whose nodes do it.
+    /// `None` for a majority: its nodes wait.
     _flush: Option<Arc<FlushOnDrop>>,
 }
 
@@ -60,7 +60,7 @@ impl Locks {
     /// Connects to the store that the URL names, with the defaults of [`Locks::builder`].
     ///
     /// # Errors
-    /// `Config` for a URL that cannot be used, `Unavailable` if nobody answers there.
+    /// `Config` for a URL that cannot be used, `Unavailable` if no server replies there.
     pub async fn connect(url: &str) -> Result<Locks> {
         Locks::builder().url(url).connect().await
     }
@@ -76,7 +76,7 @@ impl Locks {
         Locks::builder().url(url).connect_blocking()
     }
 
-    /// Locks of this process alone, in a table of their own.
+    /// Returns a `Locks` over a new table in the memory of this process.
     pub fn memory() -> Locks {
         let env: Arc<dyn Env> = Arc::new(System);
         let store = MemoryStore::new(env.clone());
@@ -89,72 +89,72 @@ impl Locks {
         Locks { engine, prefix, place, _flush: Some(flush) }
     }
 
-    /// Everything that can be set before connecting.
+    /// Returns a builder for everything that can be set before connecting.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// The lock with this name: one owner at a time.
+    /// Returns the lock with this name: one owner at a time.
     pub fn mutex(&self, name: impl AsRef<str>) -> kinds::Mutex {
         kinds::Mutex::new(self.engine.clone(), self.full_name(name.as_ref()))
     }
 
-    /// The lock with this name: one owner at a time, in the order in which they asked.
+    /// Returns the lock with this name: one owner at a time, in the order of arrival.
     pub fn fair(&self, name: impl AsRef<str>) -> Fair {
         Fair::new(self.engine.clone(), self.full_name(name.as_ref()))
     }
 
-    /// The lock with this name: many readers or one writer.
+    /// Returns the lock with this name: many readers or one writer.
     pub fn rw(&self, name: impl AsRef<str>) -> Rw {
         Rw::new(self.engine.clone(), self.full_name(name.as_ref()))
     }
 
-    /// The lock with this name: one owner at a time, each acquisition with a higher number.
+    /// Returns the lock with this name: one owner at a time, each acquisition with a higher number.
     pub fn fenced(&self, name: impl AsRef<str>) -> Fenced {
         Fenced::new(self.engine.clone(), self.full_name(name.as_ref()))
     }
 
-    /// The gate with this name, which refuses fencing tokens older than the newest it has seen.
+    /// Returns the gate with this name, which refuses fencing tokens lower than the highest it has seen.
     pub fn fence_gate(&self, name: impl AsRef<str>) -> StoredFenceGate {
         StoredFenceGate::new(self.engine.clone(), self.full_name(name.as_ref()))
     }
 
-    /// The lock with this name: one owner at a time; those who wait poll.
+    /// Returns the lock with this name: one owner at a time; waiters poll.
     pub fn spin(&self, name: impl AsRef<str>) -> Spin {
         Spin::new(self.engine.clone(), self.full_name(name.as_ref()))
     }
 
-    /// The lock with this name in the format of `SET NX PX`.
+    /// Returns the lock with this name in the format of `SET NX PX`.
     pub fn simple(&self, name: impl AsRef<str>) -> Simple {
         Simple::new(self.engine.clone(), self.full_name(name.as_ref()))
     }
 
-    /// The semaphore with this name: a number of permits.
+    /// Returns the semaphore with this name: a number of permits.
     pub fn semaphore(&self, name: impl AsRef<str>) -> Semaphore {
         Semaphore::new(self.engine.clone(), self.full_name(name.as_ref()))
     }
 
-    /// The semaphore with this name whose permits have leases.
+    /// Returns the semaphore with this name, whose permits have leases.
     pub fn leased_semaphore(&self, name: impl AsRef<str>) -> LeasedSemaphore {
         LeasedSemaphore::new(self.engine.clone(), self.full_name(name.as_ref()))
     }
 
-    /// The latch with this name: a count that comes down to zero.
+    /// Returns the latch with this name: a count that callers wait for until it is zero.
     pub fn latch(&self, name: impl AsRef<str>) -> Latch {
         Latch::new(self.engine.clone(), self.full_name(name.as_ref()))
     }
 
-    /// The locks with these names as one: all or none.
+    /// Returns the locks with these names as one: all or none.
     pub fn multi<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> MultiLock {
         MultiLock::new(names.into_iter().map(|name| self.mutex(name).into()))
     }
 
-    /// A new owner, for acquisitions that belong together.
+    /// Returns a new owner, for acquires that belong together.
     pub fn owner(&self) -> Owner {
         self.engine.mint_owner()
     }
 
-    /// Every lock that is held now and whose name starts with `prefix`.
+    /// Returns every lock that is held now and whose name starts with `prefix`, as far as the store can tell locks from other data.
     ///
     /// ```
     /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -172,11 +172,11 @@ impl Locks {
         Ok(all.into_iter().map(|seen| self.engine.in_own_names(seen)).collect())
     }
 
-    /// Looks whether the place where these locks are kept is fit for them: await it for a [`Report`](crate::doctor::Report).
+    /// Checks whether the store is fit for these locks: await it for a [`Report`](crate::doctor::Report).
     ///
-    /// It changes nothing, but tries what locks do under a name that nobody uses. It works where locks do not: connect
-    /// [lazily](Builder::lazy) to have a wrong password, a replica or a server that is down as a finding. On a cluster, or where
-    /// sentinels choose, every server is looked at.
+    /// It leaves locks and settings as they are, but runs the commands of locks under an unused name. It works where locks do not: connect
+    /// [lazily](Builder::lazy) to get a wrong password, a replica or a server that is down as a finding. On a cluster, or with
+    /// sentinels, it checks every server.
     ///
     /// ```
     /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -186,7 +186,7 @@ impl Locks {
     /// let locks = distlock::Locks::builder().url("redis://127.0.0.1:1").lazy().connect().await?;
     /// let report = locks.doctor().await;
     /// assert_eq!(report.worst(), Level::Fault);
-    /// assert!(!report.is_reached(), "nobody is there");
+    /// assert!(!report.is_reached(), "no server is there");
     /// # Ok::<(), distlock::Error>(())
     /// # }).unwrap();
     /// ```
@@ -194,8 +194,9 @@ impl Locks {
         Checkup::new(self.engine.store.clone(), &self.prefix)
     }
 
-    /// Ends every wait with `Closed`, releases what is still held, and waits until the store knows it. Guards that are still
-    /// out learn that they lost their lock. Every [`RedLock`](crate::RedLock) that this is a node of is closed with it.
+    /// Ends every wait with `Closed`, releases every lock that is still held, and waits for the store's replies, for a few seconds at
+    /// most. Guards
+    /// that still exist are lost. Every [`RedLock`](crate::RedLock) of which this is a node is closed with it.
     pub async fn close(&self) {
         self.engine.close().await;
         for (engine, quorum) in majorities_with(&self.engine) {
@@ -208,8 +209,8 @@ impl Locks {
         }
     }
 
-    /// A majority of these as one. Everybody in this process who asks for the same nodes shares it: an owner's levels are
-    /// counted there.
+    /// A majority of these as one. All handles of this process for the same nodes share it: an owner's re-entries are counted
+    /// there.
     pub(crate) fn majority_of(nodes: &[Locks]) -> Result<Locks> {
         check_nodes(nodes)?;
         let [first, ..] = nodes else { unreachable!("BUG: no nodes passed the check") };

@@ -1,4 +1,4 @@
-//! What `#[locked]` expands to calls. Not meant to be called by hand.
+//! The functions that the expansion of `#[locked]` calls. Not meant to be called by hand.
 
 use std::future::{Future, IntoFuture};
 use std::time::Duration;
@@ -12,14 +12,14 @@ use crate::run::{self, Held};
 
 pub use crate::run::Outcome;
 
-/// What a function gives that does without if the lock is busy.
+/// What a function with `or_skip` returns.
 #[diagnostic::on_unimplemented(
     message = "a #[locked(…, or_skip)] function must return `Result<Option<T>, E>`",
     label = "it returns this",
     note = "it returns `Ok(None)` when another owner holds the lock"
 )]
 pub trait Skip: Outcome {
-    /// Somebody else has the lock.
+    /// Makes the result if another owner has the lock.
     fn skipped() -> Self;
 }
 
@@ -40,7 +40,7 @@ where
     }
 }
 
-/// Runs `work` under the lock, or not at all if somebody else has it.
+/// Runs `work` under the lock, or not at all if another owner has it.
 pub async fn run_or_skip<G: Held, R: Skip>(
     request: Acquire<G, May>,
     work: impl Future<Output = R>,
@@ -65,7 +65,7 @@ where
     }
 }
 
-/// Runs `work` under the lock on the calling thread, or not at all if somebody else has it.
+/// Runs `work` under the lock on the calling thread, or not at all if another owner has it.
 pub fn run_blocking_or_skip<G: Held, R: Skip>(
     request: Acquire<G, May>,
     work: impl FnOnce() -> R,
@@ -105,7 +105,7 @@ pub fn profile_blocking(name: Option<&str>) -> Result<Locks> {
     profiles.locks_blocking(name.unwrap_or(profiles.default_name()))
 }
 
-/// Stands where a value of some type is named and never made.
+/// Names a value of some type and never makes one.
 ///
 /// # Panics
 /// Always.

@@ -1,4 +1,4 @@
-//! What happens to locks, told to whoever wants to count or log it.
+//! Events about locks, and the observers that receive them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use crate::store::Kind;
 
-/// Something that happened to a lock, or to the connection that serves it.
+/// An event of a lock, or of a connection to its store.
 ///
 /// ```
 /// use distlock::Event;
 ///
-/// /// What a program may want to be woken up for.
+/// /// What is worth an alarm.
 /// fn is_bad(event: Event) -> bool {
 ///     matches!(event, Event::Lost | Event::NotDurable | Event::SlowHold { .. })
 /// }
@@ -20,9 +20,9 @@ use crate::store::Kind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// Somebody asks for the lock. One [`Answered`](Event::Answered) follows, whatever happens.
+    /// A caller requests the lock. One [`Answered`](Event::Answered) follows in any case.
     Asked,
-    /// The store was asked for the lock.
+    /// An acquire was sent to the store.
     Attempted,
     /// The lock was acquired.
     Acquired {
@@ -34,40 +34,39 @@ pub enum Event {
         /// From the call to giving up.
         waited: Duration,
     },
-    /// Whoever [asked](Event::Asked) has an answer now: [`Acquired`](Event::Acquired) and [`GaveUp`](Event::GaveUp) in more
-    /// detail, once for each request. Of several locks that are asked for together this is told of all as one, of kind
-    /// [`multi`](Kind::Multi).
+    /// A [request](Event::Asked) has ended: in more detail than [`Acquired`](Event::Acquired) and [`GaveUp`](Event::GaveUp), once for
+    /// each request. A request for several locks has one such event, of kind [`multi`](Kind::Multi).
     Answered {
-        /// Which.
+        /// How it ended.
         outcome: Outcome,
-        /// From the call to the answer.
+        /// From the call to its end.
         waited: Duration,
     },
-    /// A hold begins. Deeper levels of the same owner are not told. One of [`Released`](Event::Released),
+    /// A hold begins. Re-entries of the same owner have no event. One of [`Released`](Event::Released),
     /// [`Lost`](Event::Lost), [`Leaked`](Event::Leaked) and [`Revoked`](Event::Revoked) follows.
     Entered,
     /// Too few replicas acknowledged an acquisition, which is rolled back; see [`Durability`](crate::Durability). The caller
     /// gives up.
     NotDurable,
-    /// The holder let go.
+    /// The holder released the lock.
     Released {
         /// From the acquisition to the release.
         held: Duration,
     },
-    /// It is held for longer than [`Builder::slow_hold`](crate::Builder::slow_hold) says, and is held on. Once for each hold.
+    /// The lock is held longer than [`Builder::slow_hold`](crate::Builder::slow_hold) and still held. Once for each hold.
     SlowHold {
         /// From the acquisition until now.
         held: Duration,
     },
-    /// The watchdog renewed it.
+    /// The watchdog renewed the lock.
     Renewed,
-    /// A renewal got no answer; the lock is still held as far as anybody knows.
+    /// The hold became [`Suspect`](crate::State::Suspect): a renewal got no reply, and is sent again until the deadline.
     Suspect,
-    /// The lock is lost: its lease ran out, or somebody removed it.
+    /// The lock is lost: its deadline passed, or the store no longer has the hold.
     Lost,
-    /// Its last guard was leaked: the store keeps it until its lease ends.
+    /// The last guard of the hold was leaked: the store keeps the lock until its lease ends.
     Leaked,
-    /// It was taken from its guards because its `Locks` was closed.
+    /// The lock was released although it has guards, because its `Locks` was closed.
     Revoked,
     /// A connection was made again after it broke.
     Reconnected,
@@ -81,20 +80,20 @@ pub enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// With the lock.
+    /// The lock was acquired.
     Acquired,
-    /// It was busy, and one attempt was all that was asked for.
+    /// The lock was busy, and the request was for a single attempt.
     Busy,
-    /// It stayed busy for the whole wait.
+    /// The lock stayed busy for the whole wait.
     TimedOut,
-    /// Whoever asked left before there was an answer.
+    /// The caller dropped or cancelled the request.
     Cancelled,
-    /// With an error: the store could not be reached, or would not.
+    /// An error: the store could not be reached, or refused.
     Failed,
 }
 
 impl Outcome {
-    /// The word for it: `acquired`, `busy`, `timeout`, `cancelled`, `failed`.
+    /// Returns the name of the outcome: `acquired`, `busy`, `timeout`, `cancelled`, `failed`.
     pub fn as_str(self) -> &'static str {
         match self {
             Outcome::Acquired => "acquired",
@@ -106,7 +105,7 @@ impl Outcome {
     }
 }
 
-/// The lock an [`Event`] is about; the empty name for events of a whole connection.
+/// The lock of an [`Event`]; the name is empty for events of a connection.
 ///
 /// ```
 /// use distlock::Subject;
@@ -122,11 +121,11 @@ pub struct Subject<'a> {
     pub kind: Kind,
     /// Its full name.
     pub name: &'a str,
-    /// What the hold is for, if the event is about one and it [says so](crate::Acquire::label).
+    /// The [label](crate::Acquire::label) of the hold, if the event is about a hold that has one.
     pub label: Option<&'a str>,
 }
 
-/// Gets every [`Event`]. Called from inside the engine: be quick, do not block.
+/// Receives every [`Event`]. It is called from inside the engine: return quickly and do not block.
 ///
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -152,11 +151,11 @@ pub struct Subject<'a> {
 /// # }).unwrap();
 /// ```
 pub trait Observer: fmt::Debug + Send + Sync + 'static {
-    /// Something happened to `lock`.
+    /// Receives an event of `lock`.
     fn observe(&self, lock: Subject<'_>, event: Event);
 }
 
-/// Both are told, one after the other.
+/// Passes each event to both observers, one after the other.
 ///
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -169,7 +168,7 @@ pub trait Observer: fmt::Debug + Send + Sync + 'static {
 /// impl Observer for Pager {
 ///     fn observe(&self, lock: Subject<'_>, event: Event) {
 ///         if event == Event::Lost {
-///             println!("wake somebody up: {} is lost", lock.name);
+///             println!("page the operator: {} is lost", lock.name);
 ///         }
 ///     }
 /// }
@@ -184,13 +183,14 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     }
 }
 
-/// The default observer: losses and doubts as `tracing` warnings, the rest at debug and trace level.
+/// The default observer: logs losses, renewals without a reply, slow holds and missing replicas as `tracing` warnings, new connections
+/// as info, the rest at debug and trace level.
 ///
 /// ```
 /// use distlock::{Locks, Tracing};
 ///
 /// # distlock::block_on(async {
-/// // Without the figures of the feature `metrics`:
+/// // Without the metrics of the feature `metrics`:
 /// let locks = Locks::builder().url("memory:").observer(std::sync::Arc::new(Tracing)).connect().await?;
 /// # locks.mutex("k").lock().await?.unlock().await }).unwrap();
 /// ```
@@ -204,10 +204,10 @@ impl Observer for Tracing {
             Event::Lost => tracing::warn!(target: "distlock", kind, name, "lock lost"),
             Event::SlowHold { held } => {
                 let label = lock.label;
-                tracing::warn!(target: "distlock", kind, name, label, ?held, "held for long")
+                tracing::warn!(target: "distlock", kind, name, label, ?held, "lock held longer than slow_hold")
             }
             Event::Suspect => {
-                tracing::warn!(target: "distlock", kind, name, "renewal got no answer; retrying")
+                tracing::warn!(target: "distlock", kind, name, "renewal got no reply; retrying")
             }
             Event::NotDurable => {
                 tracing::warn!(target: "distlock", kind, name, "too few replicas; rolled back")
@@ -236,7 +236,7 @@ impl Observer for Tracing {
     }
 }
 
-/// Who is told unless the program says otherwise.
+/// The observer unless the program sets one.
 pub(crate) fn usual() -> Arc<dyn Observer> {
     #[cfg(feature = "metrics")]
     {

@@ -1,4 +1,4 @@
-//! Who holds a lock.
+//! Owners: the identities that hold locks.
 
 use std::cell::Cell;
 use std::fmt;
@@ -13,12 +13,12 @@ use crate::error::{Error, ErrorKind};
 
 /// The holder of a lock: `uuid:n`, as Redisson's `clientId:threadId`.
 ///
-/// Every acquisition mints a fresh one, so two branches of a `join!` exclude each other. Re-entry is shown, not
-/// guessed: pass the same owner to both acquisitions.
+/// Every acquisition has a new owner, so two branches of a `join!` exclude each other. Re-entry is explicit: pass the same owner to
+/// both acquisitions.
 ///
-/// An owner that the program names is an identity inside one [`Locks`](crate::Locks). The store gets an id of its own for each
+/// An owner that the program names is an identity inside one [`Locks`](crate::Locks). The store sees another id for each
 /// stay in a lock ([`Guard::stay`](crate::Guard::stay)), so that a request which the network delivers late cannot be taken for
-/// one about the owner's next stay. Do not carry an owner over to a second `Locks` on the same server: hold counts are kept per `Locks`.
+/// one about the owner's next stay. Do not use an owner with a second `Locks` on the same server: hold counts are kept per `Locks`.
 ///
 /// ```
 /// # tokio_test(async {
@@ -50,7 +50,7 @@ impl Owner {
         Owner { client, number: NEXT.fetch_add(1, Ordering::Relaxed) }
     }
 
-    /// Gives everything that `work` acquires one owner, through all the functions it calls and awaits.
+    /// Runs `work` so that everything it acquires has one owner, through all the functions it calls and awaits.
     ///
     /// Nested functions that lock the same name re-enter instead of waiting for each other. Tasks that `work`
     /// spawns are not inside the scope.
@@ -76,7 +76,7 @@ impl Owner {
         SCOPE.scope(Owner::mint(process_client()), work)
     }
 
-    /// The owner of the calling thread: the same at every call on it, for blocking code written with threads in mind.
+    /// Returns the owner of the calling thread, the same at every call: for blocking code that identifies holders by thread.
     ///
     /// ```
     /// use distlock::Owner;
@@ -131,7 +131,7 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// Reads `uuid:n`, for instance to ask [`Mutex::is_held_by`](crate::Mutex::is_held_by) about a Java thread.
+/// Parses `uuid:n`, for instance to query [`Mutex::is_held_by`](crate::Mutex::is_held_by) for a Java thread.
 impl FromStr for Owner {
     type Err = Error;
 

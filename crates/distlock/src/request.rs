@@ -21,11 +21,11 @@ use crate::member::Member;
 use crate::owner::Owner;
 use crate::too_late::too_late;
 
-/// The lock must be had: not getting it in time is an error.
+/// Marks a request that must acquire: if the lock stays busy, it ends with an error.
 #[derive(Debug)]
 pub enum Must {}
 
-/// The lock may be had: not getting it in time is `None`.
+/// Marks a request that may come to nothing: if the lock stays busy, it returns `None`.
 #[derive(Debug)]
 pub enum May {}
 
@@ -38,7 +38,7 @@ pub(crate) enum Got {
     All(Vec<Hold>),
 }
 
-/// A request that has not been made yet: set options, then `.await` it or call [`blocking`](Acquire::blocking).
+/// A request for a lock that has not been sent yet: set options, then `.await` it or call [`blocking`](Acquire::blocking).
 ///
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -104,7 +104,7 @@ impl Drop for Unused {
 
 #[cold]
 fn warn_unused(subject: &Subject, at: &Location<'_>) {
-    // A panic between making the request and awaiting it is what the program hears of.
+    // A panic between making the request and awaiting it is reported by itself.
     if std::thread::panicking() {
         return;
     }
@@ -154,7 +154,7 @@ impl<G, Ending> Acquire<G, Ending> {
         self
     }
 
-    /// Acquires as those who hold these locks already, unless it says itself who acquires.
+    /// Acquires as the owners that hold these locks already, unless the request names an owner.
     pub(crate) fn re_entering(mut self, holder: impl Fn(&Member) -> Option<Owner>) -> Self {
         if self.owner.is_none() {
             let members = match &mut self.subject.subject {
@@ -175,30 +175,30 @@ impl<G, Ending> Acquire<G, Ending> {
         self
     }
 
-    /// Waits at most this long; zero means one attempt.
+    /// Waits for at most this long; zero means one attempt.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self
     }
 
-    /// Holds the lock for at most this long and leaves it to the lease: the watchdog does not renew it.
+    /// Sets a fixed lease: the lock is held for at most this long, and the watchdog does not renew it.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
         self
     }
 
-    /// Acquires as this owner. One that holds the lock already goes one level deeper; this never shortens what
-    /// it had.
+    /// Acquires as this owner. If it holds the lock already, it re-enters: the hold count rises by one, and the lease is never
+    /// shortened.
     pub fn owner(mut self, owner: &Owner) -> Self {
         self.owner = Some(*owner);
         self
     }
 
-    /// Says what the lock is held for, for people who look for the holder: part of its [`HolderInfo`](crate::HolderInfo), and
-    /// of warnings about holds that take long. Cut after 256 bytes. Kept only if
-    /// [`Builder::holder_info`](crate::Builder::holder_info) is set; a re-entry keeps what the outer hold said.
+    /// Sets a text that tells what the lock is held for: part of its [`HolderInfo`](crate::HolderInfo), and
+    /// of warnings about slow holds. Cut after 256 bytes. Kept only if
+    /// [`Builder::holder_info`](crate::Builder::holder_info) is set; a re-entry keeps the label of the outer hold.
     ///
-    /// It is readable for everybody who can read the locks: no place for secrets.
+    /// Every client that can read the locks can read it: put no secrets in it.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = Some(label.into());
         self
@@ -240,7 +240,7 @@ impl<G, Ending> Acquire<G, Ending> {
 /// A lease in whole milliseconds, rounded up: stores count in these, and zero would mean an instantly dead lock.
 pub(crate) fn check_lease(lease: Duration) -> Result<Duration> {
     if lease.is_zero() || lease > config::LONGEST {
-        let text = format!("a lease of {lease:?} cannot be kept: use 1 ms to 10 years");
+        let text = format!("a lease of {lease:?} is out of range: use 1 ms to 10 years");
         return Err(Error::new(ErrorKind::InvalidDuration, text));
     }
     let part = lease.subsec_nanos() % 1_000_000;
@@ -248,10 +248,11 @@ pub(crate) fn check_lease(lease: Duration) -> Result<Duration> {
     Ok(lease + Duration::from_nanos(up))
 }
 
-/// A request that is being made: what an awaited [`Acquire`] becomes.
+/// The future of an awaited [`Acquire`].
 ///
 /// # Cancel safety
-/// Dropping it at any point leaves nothing behind.
+/// If the future is dropped, an in-flight acquire is rolled back in the background; if the store is unreachable, it ends with its lease.
+/// (The permits of a plain [`Semaphore`](crate::Semaphore) on Redis have no lease.)
 #[must_use = "futures do nothing unless polled"]
 pub struct Acquiring<G, Ending> {
     stage: Stage,
@@ -264,9 +265,9 @@ enum Stage {
     Asking(engine::Acquiring),
     /// With the one that was in the way at the end, if one was.
     All(BoxFuture<'static, Result<All>>, Option<Part>),
-    /// Bad from the start.
+    /// Refused before anything was sent.
     Refused(Option<Error>),
-    /// Finding out who was in the way.
+    /// Finds out which owner was in the way.
     TooLate(BoxFuture<'static, Error>),
 }
 

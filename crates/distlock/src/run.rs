@@ -13,7 +13,7 @@ use crate::request::{Acquire, May, Must};
 use crate::scope::Scope;
 use crate::together;
 
-/// What a function with a lock around it gives.
+/// What a function with a lock around it returns.
 #[diagnostic::on_unimplemented(
     message = "a #[locked] function must return a `Result` whose error can be made from `distlock::Error`",
     label = "it returns this",
@@ -21,9 +21,9 @@ use crate::together;
 )]
 #[cfg_attr(not(feature = "macros"), allow(unreachable_pub))] // reached through `macros`
 pub trait Outcome {
-    /// The lock was not had, or was lost.
+    /// Makes the result if the acquire failed, or the lock was lost.
     fn failed(error: Error) -> Self;
-    /// Whether the body was content.
+    /// Whether the body succeeded.
     fn is_ok(&self) -> bool;
 }
 
@@ -43,9 +43,9 @@ pub trait Held: Sized + Send + 'static {
     fn guards(&self) -> Vec<&Guard>;
     /// What log lines of the body belong to.
     fn span(&self) -> Span;
-    /// Lets go.
+    /// Releases.
     fn release(self) -> impl Future<Output = Result<()>> + Send;
-    /// Lets go, without a runtime.
+    /// Releases, without a runtime.
     fn release_blocking(self) -> Result<()>;
 }
 
@@ -81,7 +81,7 @@ held! {
     MultiGuard: |several| several.guards().iter().collect();
 }
 
-/// Acquires, and says what was locked around it.
+/// Acquires, and returns the locks that surround it as well.
 pub(crate) async fn enter<G, Ending, T>(request: Acquire<G, Ending>) -> Result<(T, Chain)>
 where
     Acquire<G, Ending>: IntoFuture<Output = Result<T>>,
@@ -100,7 +100,7 @@ where
     Ok((chain.re_entering(request).blocking()?, chain))
 }
 
-/// Runs `work` under a lock that is held, and lets go of it.
+/// Runs `work` under a lock that is held, and releases the lock.
 pub(crate) async fn under<G: Held, R: Outcome>(
     (guard, chain): (G, Chain),
     work: impl AsyncFnOnce(Scope) -> R,
@@ -112,7 +112,7 @@ pub(crate) async fn under<G: Held, R: Outcome>(
         let work = Box::pin(work(scope.clone()).instrument(guard.span()));
         (scope, chain.scope(&guards, work))
     };
-    // Work that ends in the moment of the loss has its say: the release tells of the loss.
+    // The result of work that ends in the moment of the loss counts: the release reports the loss.
     match together::unless(scope.lost(), || false, work).await {
         Some(done) => judged(done, guard.release().await),
         // Stopped: it is not known how far it came.
@@ -120,8 +120,8 @@ pub(crate) async fn under<G: Held, R: Outcome>(
     }
 }
 
-/// What the body says stands, unless it is content with what it did without the lock. Of a loss that is known here the release
-/// tells without asking anybody, and of several locks it tells of the lost one first.
+/// The result of the body stands, unless it succeeded without the lock. A loss that is known here is returned by the release
+/// without a request, and of several locks that of the lost one first.
 fn judged<R: Outcome>(done: R, released: Result<()>) -> R {
     match released {
         Err(e) if done.is_ok() && e.kind() == ErrorKind::Lost => R::failed(e),
@@ -146,10 +146,12 @@ impl<G: Held> Acquire<G, Must>
 where
     Self: IntoFuture<Output = Result<G>, IntoFuture: Send + 'static>,
 {
-    /// Acquires, runs `work`, and lets go: [`while_held`](crate::Guard::while_held) and [`unlock`](crate::Guard::unlock) in one.
+    /// Acquires the lock, runs `work` and releases the lock: [`while_held`](crate::Guard::while_held) and
+    /// [`unlock`](crate::Guard::unlock) in one.
     ///
-    /// `work` is dropped when the lock is lost. It gets a [`Scope`], which knows how the lock is and cannot let go of it; its log
-    /// lines are in the `tracing` span `held`. From within, another `run` or `#[locked]` function that wants the same lock re-enters it.
+    /// `work` is dropped when the loss of the lock is noticed. It receives a [`Scope`], which shows the state of the lock and cannot
+    /// release it; its log lines are in the `tracing` span `held`. If it calls `run` or a `#[locked]` function for the same lock, that
+    /// re-enters it.
     ///
     /// ```
     /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -205,8 +207,8 @@ where
     /// Dropping the future at any point drops `work` and releases; so does a panic in `work`.
     ///
     /// # Errors
-    /// What acquiring says; `Lost` if the lock was lost before `work` was done, however content it was. An error of
-    /// `work` comes before one of the release.
+    /// The errors of the acquire and of `work`; `Lost` if the lock was lost before `work` was done, even if `work` succeeded. An error of
+    /// `work` takes precedence over one of the release.
     pub fn run<T, E: From<Error>, W: AsyncFnOnce(Scope) -> Result<T, E>>(
         self,
         work: W,
@@ -215,8 +217,8 @@ where
         async move { under(enter(request).await?, work).await }
     }
 
-    /// [`run`](Acquire::run) on the calling thread; no runtime is needed. `work` cannot be stopped when the lock is lost: it may
-    /// ask its [`Scope`], and if it does not it is told at the end.
+    /// [`run`](Acquire::run) on the calling thread; no runtime is needed. `work` cannot be stopped when the lock is lost: it can
+    /// check its [`Scope`]; if it does not, the call returns `Lost` at the end.
     ///
     /// ```
     /// use distlock::{Locks, Result};
@@ -245,7 +247,7 @@ impl<G: Held> Acquire<G, May>
 where
     Self: IntoFuture<Output = Result<Option<G>>, IntoFuture: Send + 'static>,
 {
-    /// Runs `work` under the lock, or not at all: `None` if the lock is busy. The rest as
+    /// Runs `work` under the lock; returns `None` without running it if the lock is busy. Otherwise as
     /// [`Acquire<_, Must>::run`](Acquire::run).
     ///
     /// ```
@@ -262,7 +264,7 @@ where
     /// ```
     ///
     /// # Errors
-    /// As of a request that must have the lock, but never `WaitTimeout`.
+    /// As of [`Acquire<_, Must>::run`](Acquire::run), but never `WaitTimeout`.
     pub fn run<T, E: From<Error>, W: AsyncFnOnce(Scope) -> Result<T, E>>(
         self,
         work: W,

@@ -1,4 +1,4 @@
-//! What work under a lock sees of it.
+//! The lock as the work under it sees it.
 
 use std::fmt;
 use std::future::Future;
@@ -13,8 +13,8 @@ use crate::owner::Owner;
 use crate::store::{Kind, What};
 use crate::together;
 
-/// The lock as the work under it sees it: how it is and whose it is. Unlike a [`Guard`] it cannot let go of the lock, and it
-/// may outlive it. Cheap to clone; given by [`Mutex::run`](crate::Mutex::run) and its relatives.
+/// Shows a lock to the work that runs under it: its state, owner and token. Unlike a [`Guard`] it cannot release the lock, and it
+/// may outlive it. Cheap to clone; [`Mutex::run`](crate::Mutex::run) and the other `run` methods pass it to the work.
 ///
 /// ```
 /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -24,9 +24,9 @@ use crate::together;
 /// let locks = Locks::memory();
 /// locks.fenced("disk:7").run(async |scope| {
 ///     let token = scope.token().expect("a fenced lock has one");
-///     // write, and show the token
+///     // write, and send the token along
 ///     # assert!(token > 0);
-///     // Re-entry by hand: the owner is the same all through.
+///     // Explicit re-entry: with the same owner.
 ///     let inner = locks.fenced("disk:7").lock().owner(scope.owner()).await?;
 ///     inner.unlock().await
 /// })
@@ -65,56 +65,56 @@ impl Scope {
         Scope { parts: parts.collect(), env: guards[0].hold.tenure.engine.env.clone() }
     }
 
-    /// Who holds the lock; pass it on to re-enter.
+    /// Returns the owner that holds the lock; pass it on to re-enter.
     pub fn owner(&self) -> &Owner {
         &self.parts[0].owner
     }
 
-    /// The full name of the lock, prefix included; of several, the first that was taken.
+    /// Returns the full name of the lock, prefix included; of several, that of the first that was acquired.
     pub fn name(&self) -> &str {
         &self.parts[0].name
     }
 
-    /// The fencing token, of several the highest; `None` for kinds that have none.
+    /// Returns the fencing token, of several locks the highest; `None` for kinds that have none.
     pub fn token(&self) -> Option<u64> {
         self.parts.iter().filter_map(|part| part.token).max()
     }
 
-    /// How long the lock is surely held if nobody renews it; zero once it is lost.
+    /// Returns the time until the deadline if the lock is not renewed; zero once it is lost.
     pub fn remaining(&self) -> Duration {
         let now = self.env.now();
         let each = self.parts.iter().map(|part| part.vitals.remaining(now));
         each.min().unwrap_or_default()
     }
 
-    /// Held, suspect or lost; of several, the worst. After the end of the run it is `Lost`.
+    /// Returns the state of the lock: held, suspect or lost; of several locks, the worst. After the end of the run it is `Lost`.
     pub fn state(&self) -> State {
         let now = self.env.now();
         State::worst(self.parts.iter().map(|part| part.vitals.state(now)))
     }
 
-    /// Whether the lock is lost, or the run over.
+    /// Returns whether the lock is lost, or the run over.
     pub fn is_lost(&self) -> bool {
         self.state() == State::Lost
     }
 
-    /// Ends when the lock is lost; never if it is released. As [`Guard::lost`].
+    /// Returns a future that completes when the lock is lost, and never if it is released. As [`Guard::lost`].
     pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
         let each = self.parts.iter().map(|part| part.vitals.clone()).collect();
         together::first_lost(each, self.env.clone())
     }
 
-    /// `Ok` while the lock is held: for work that cannot be stopped, before each thing that cannot be undone.
+    /// Returns `Ok` until the loss of the lock is noticed: for work that cannot be stopped, before each action that cannot be undone.
     ///
     /// # Errors
-    /// `Lost`.
+    /// `Lost` once the loss is noticed, or the run over.
     pub fn ensure(&self) -> Result<()> {
         let now = self.env.now();
         let lost = self.parts.iter().find(|part| part.vitals.state(now) == State::Lost);
         lost.map_or(Ok(()), |part| Err(engine::lost().about(part.kind, &part.name)))
     }
 
-    /// A token that is cancelled when the lock is lost. As [`Guard::cancellation_token`].
+    /// Returns a token that is cancelled when the lock is lost. As [`Guard::cancellation_token`].
     #[cfg(feature = "tokio-util")]
     pub fn cancellation_token(&self) -> tokio_util::sync::CancellationToken {
         let each = self.parts.iter().map(|part| part.vitals.clone()).collect();

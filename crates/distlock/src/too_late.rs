@@ -9,16 +9,26 @@ use crate::error::{Error, ErrorKind};
 use crate::patience::within;
 use crate::store::{Holder, Snapshot, What};
 
-/// Who holds it, or that the store cannot even be asked that.
+/// The error of an acquire that waited in vain: names the holder, as far as the store returns it in time.
 pub(crate) async fn too_late(engine: Arc<Engine>, name: Arc<str>, ask: Ask) -> Error {
-    let waited = match ask.wait {
-        Wait::For(wait) => format!("after {wait:?}"),
-        _ => "at the only attempt".to_owned(),
+    let (waited, ended) = match ask.wait {
+        Wait::For(wait) => {
+            let wait = rounded(wait);
+            (format!("after {wait:?}"), format!("until the wait of {wait:?} ended"))
+        }
+        _ => ("at the only attempt".to_owned(), "at the only attempt".to_owned()),
+    };
+    let is_latch = matches!(ask.what, What::LatchOpen);
+    let (still, asked) = match is_latch {
+        true => ("not open", "its count"),
+        false => ("still busy", "the holder"),
     };
     let asking = engine.inspect(ask.what, &name);
     let Some(seen) = within(&*engine.env, config::REPLY_TIMEOUT, asking).await else {
-        let text =
-            format!("still busy {waited}, and the store did not answer in time who holds it");
+        let limit = config::REPLY_TIMEOUT;
+        let text = format!(
+            "{still} {waited}, and the store did not reply within {limit:?} when asked for {asked}"
+        );
         return Error::new(ErrorKind::Unavailable, text).about(ask.kind, &name);
     };
     let mut left = None;
@@ -28,14 +38,18 @@ pub(crate) async fn too_late(engine: Arc<Engine>, name: Arc<str>, ask: Ask) -> E
             in_the_way(ask.what, &seen, engine.env.time_of_day())
         }
         Err(e) if e.is_retryable() => return e.about(ask.kind, &name),
-        Err(_) => "the store refused to say who holds it".to_owned(),
+        Err(_) => Some(format!("the store refused to return {asked}")),
     };
-    let text = format!("still busy {waited}; {holder}");
+    let text = match holder {
+        Some(holder) => format!("{still} {waited}; {holder}"),
+        None if is_latch => format!("was not open {ended}; it has been opened since"),
+        None => format!("was busy {ended}; it has become free since"),
+    };
     Error::new(ErrorKind::WaitTimeout, text).about(ask.kind, &name).free_in(left)
 }
 
-/// What kept a request waiting, for people.
-fn in_the_way(what: What, seen: &Snapshot, now: SystemTime) -> String {
+/// What kept a request waiting, for people; `None` if nothing is in the way any more.
+fn in_the_way(what: What, seen: &Snapshot, now: SystemTime) -> Option<String> {
     // Of several, one that says who it is; all of them would be a long story.
     let said = seen.holders.iter().find(|holder| holder.info.is_some());
     let holder = said.or(seen.holders.first());
@@ -59,9 +73,9 @@ fn in_the_way(what: What, seen: &Snapshot, now: SystemTime) -> String {
         Some(ttl) => format!("for another {:?} unless renewed", rounded(ttl)),
         None => "until it releases them".to_owned(),
     };
-    match (what, seen.count, holder) {
+    Some(match (what, seen.count, holder) {
         (What::LatchOpen, Some(count), _) if count > 0 => format!("its count is {count}"),
-        (What::LatchOpen, ..) => "it is open by now".to_owned(),
+        (What::LatchOpen, ..) => return None,
         (What::Permits { .. } | What::LeasedPermits { .. }, None, _) => {
             "the number of permits is not set: call init, or use with_permits".to_owned()
         }
@@ -72,12 +86,12 @@ fn in_the_way(what: What, seen: &Snapshot, now: SystemTime) -> String {
             format!("{count} wanted, {left} left{out}")
         }
         (_, _, Some(first)) => format!("held by {} {for_so_long}{more}", who(first)),
-        (_, _, None) => "it is free by now".to_owned(),
-    }
+        (_, _, None) => return None,
+    })
 }
 
 /// As exact as people read it: tenths of a second, and milliseconds below one.
-fn rounded(time: Duration) -> Duration {
+pub(crate) fn rounded(time: Duration) -> Duration {
     let step = if time >= Duration::from_secs(1) { 100 } else { 1 };
     Duration::from_millis(u64::try_from(time.as_millis().div_ceil(step) * step).unwrap_or(u64::MAX))
 }
@@ -92,7 +106,7 @@ mod tests {
         for info in [None, HolderInfo::from_text("pid=1&at=1769851800000")] {
             let holder = Holder::new("x\n\u{1b}[2J", 1).with_info(info);
             let seen = Snapshot::held("k", vec![holder], Duration::from_secs(1));
-            let said = in_the_way(What::Exclusive, &seen, SystemTime::now());
+            let said = in_the_way(What::Exclusive, &seen, SystemTime::now()).expect("it is held");
             assert!(said.contains("owner x\\n\\u{1b}[2J"), "{said:?}");
             assert!(!said.contains(char::is_control), "{said:?}");
         }

@@ -38,10 +38,10 @@ pub(crate) enum Command {
     /// Run a command while holding a lock
     ///
     /// Waits for the lock, runs the command, and releases the lock when the command has ended. The exit code is the command's.
-    /// Signals are passed on to the command; the same SIGINT or SIGTERM again within five seconds kills it. If the lock is about to
-    /// be lost, the command gets SIGTERM, and SIGKILL before another holder can acquire the lock; --on-lost changes that. The
-    /// environment of the command has the name of the lock in DISTLOCK_NAME (several names one per line) and, with --kind fenced,
-    /// the fencing token in DISTLOCK_TOKEN.
+    /// Signals are passed on to the command; the same SIGINT or SIGTERM again, half a second to five seconds later, kills it. If the
+    /// lock is about to be lost, the command gets SIGTERM, and SIGKILL before the lease ends. If the lock was taken away, another
+    /// holder may already have it. --on-lost changes what the command gets. The environment of the command has the name of the lock
+    /// in DISTLOCK_NAME (several names one per line) and, with --kind fenced, the fencing token in DISTLOCK_TOKEN.
     #[command(override_usage = run::USAGE, after_help = CODES)]
     Run(Run),
     /// List the locks that are held

@@ -96,10 +96,10 @@ pub(crate) struct Run {
 /// What happens to a command whose lock is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnLost {
-    /// Send SIGTERM, and SIGKILL before another holder can acquire the lock
+    /// Send SIGTERM, and SIGKILL before the lease ends. If the lock was taken away, another holder may already have it
     #[default]
     Stop,
-    /// Send SIGKILL at the last moment before another holder can acquire the lock; at once if the lock was taken away
+    /// Send SIGKILL just before the lease ends; at once if the lock was taken away: then another holder may already have it
     Kill,
     /// Let the command run on, at the same time as the next holder, and print a warning
     Warn,

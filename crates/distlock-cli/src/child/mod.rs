@@ -267,7 +267,7 @@ fn die_with(parent: Pid) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     // It may have died before that call.
     if rustix::process::getppid() != Some(parent) {
-        return Err(io::Error::other("it is gone"));
+        return Err(io::Error::other("the parent process has ended"));
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ pub(super) async fn ls(plan: Ls) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     if list.is_empty() {
-        print::complain("no lock is held");
+        print::complain(nothing(plan.store.is_file()));
         return Ok(Exit::Done);
     }
     let mut rows = vec![["NAME", "KIND", "TTL", "HOLDER"].map(String::from)];
@@ -35,6 +35,16 @@ pub(super) async fn ls(plan: Ls) -> Result<Exit, Failure> {
     let (head, body) = table.split_once('\n').unwrap_or((&table, ""));
     print::out(&format!("{}\n{body}", print::Paint::stdout().head(head)))?;
     Ok(Exit::Done)
+}
+
+/// Says that the list is empty, and what a server cannot list.
+fn nothing(is_file: bool) -> &'static str {
+    match is_file {
+        true => "no lock is held",
+        false => {
+            "no lock is held, as far as this store can list them: `distlock show NAME` also finds simple locks, semaphores and latches"
+        }
+    }
 }
 
 /// The rows with holders, and if need be names, on several lines, so that no line is wider than the terminal.

@@ -53,7 +53,7 @@ pub(super) async fn unlock(plan: Unlock) -> Result<Exit, Failure> {
             // It is done. A script that takes an error for "not done" would do it again, to the next holder.
             Err(error) => {
                 print::complain(&format!(
-                    "the lock was freed; it cannot be seen what came after: {error}"
+                    "the lock was freed; its state afterwards cannot be read: {error}"
                 ));
                 view::json_unseen(kind, &before)
             }

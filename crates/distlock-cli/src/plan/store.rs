@@ -54,7 +54,9 @@ impl Store {
                 // A path of the user's: white space in it separates nothing.
                 Err(env::VarError::NotPresent) => vec![state::default_url()?],
                 Err(env::VarError::NotUnicode(_)) => {
-                    return Err(Failure::Usage("DISTLOCK_URL is not UTF-8".into()));
+                    return Err(Failure::Usage(
+                        "DISTLOCK_URL is not UTF-8: name a store in it, or unset it".into(),
+                    ));
                 }
             }
         } else {

@@ -265,6 +265,13 @@ fn a_redlock_needs_a_majority() {
     assert_eq!(code(bench.run(&["--kind", "redlock"], "ledger", "exit 8")), 8, "nor at the start");
     servers[1].kill();
     assert_eq!(code(bench.run(&["--kind", "redlock", "--wait", "500ms"], "ledger", "true")), 69);
+    // As of a single store that is down: without a time to wait it is not waited for.
+    for single_try in [&["--kind", "redlock"][..], &["--kind", "redlock", "--wait", "0"]] {
+        let refused = output(bench.run(single_try, "ledger", "true"));
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(69), "{said}");
+        assert!(said.contains("2 of 3 members of the redlock cannot be reached"), "{said}");
+    }
 }
 
 #[test]

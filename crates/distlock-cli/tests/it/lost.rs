@@ -140,7 +140,7 @@ fn a_lock_that_is_taken_away_leaves_the_grace_and_no_more() {
         let last = last_beat(&bench);
         assert!(last + 2_500 < expiry, "{policy}: it worked until {last}, the key until {expiry}");
         let said = String::from_utf8(run.wait_with_output().unwrap().stderr).unwrap();
-        assert!(said.contains(how) && said.contains("it was lost"), "{policy}: {said}");
+        assert!(said.contains(how) && said.contains("the lock was lost"), "{policy}: {said}");
     }
 }
 

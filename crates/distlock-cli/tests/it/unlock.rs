@@ -118,7 +118,7 @@ fn what_was_done_is_told_even_if_the_store_is_gone_after_it() {
         assert_eq!((&told["freed"], &told["former_holders"]), (&json!(true), &holders));
         assert_eq!((&told["held"], &told["holders"]), (&Value::Null, &Value::Null));
         let errors = String::from_utf8(said.stderr).unwrap();
-        assert!(errors.contains("cannot be seen what came after"), "{errors}");
+        assert!(errors.contains("its state afterwards cannot be read"), "{errors}");
         assert_eq!(holder.leave(), Some(70));
     }
 }

@@ -167,7 +167,7 @@ async fn a_store_that_is_away_is_said_to_be_and_comes_back() {
     terminal.await_text("1 held");
     server.kill();
     terminal.await_screen("away, and the locks as they were", |screen| {
-        screen.contains("STORE AWAY") && screen.lines().any(|line| line.starts_with("x "))
+        screen.contains("STORE UNREACHABLE") && screen.lines().any(|line| line.starts_with("x "))
     });
     server.restart().await; // empty
     terminal.await_text("no lock is held");
@@ -178,7 +178,7 @@ async fn a_store_that_is_away_is_said_to_be_and_comes_back() {
     // One that has never been there is no reason to give up either.
     server.kill();
     let mut terminal = watch(&bench, &[]);
-    terminal.await_text("STORE AWAY, nothing seen yet");
+    terminal.await_text("STORE UNREACHABLE, nothing seen yet");
     server.restart().await;
     terminal.await_text("no lock is held");
     terminal.press("q");

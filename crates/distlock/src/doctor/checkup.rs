@@ -1,4 +1,4 @@
-//! Asking for a report.
+//! The request for a report.
 
 use std::fmt;
 use std::future::IntoFuture;
@@ -8,7 +8,7 @@ use super::Report;
 use crate::env::BoxFuture;
 use crate::store::{Kind, Store};
 
-/// What is to be examined: plain data for a [`Store`].
+/// What a [`Store`] examines: plain data.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Examine {
@@ -18,7 +18,7 @@ pub struct Examine {
     pub kinds: Vec<Kind>,
 }
 
-/// A look at where locks are kept. Made by [`Locks::doctor`](crate::Locks::doctor); await it.
+/// A check of the store of locks. Made by [`Locks::doctor`](crate::Locks::doctor); await it.
 ///
 /// ```
 /// # distlock::block_on(async {
@@ -28,7 +28,7 @@ pub struct Examine {
 /// assert!(report.is_reached());
 /// # });
 /// ```
-#[must_use = "nobody looks until it is awaited"]
+#[must_use = "a checkup does nothing until it is awaited"]
 pub struct Checkup {
     store: Arc<dyn Store>,
     examine: Examine,
@@ -40,7 +40,7 @@ impl Checkup {
         Checkup { store, examine: Examine { prefix: prefix.to_owned(), kinds } }
     }
 
-    /// Only these kinds must work: what a user may not do that only others need is not said. All unless set.
+    /// Sets the kinds that must work: missing permissions that only other kinds need are not reported. All kinds unless set.
     pub fn kinds(mut self, kinds: &[Kind]) -> Checkup {
         self.examine.kinds = kinds.to_vec();
         self

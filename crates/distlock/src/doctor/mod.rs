@@ -92,7 +92,7 @@ impl Report {
         self.findings.first().map_or(Level::Ok, |finding| finding.level)
     }
 
-    /// Whether anybody answered at all. If not, the findings say no more than that.
+    /// Whether any server replied. If none did, the findings say only that.
     pub fn is_reached(&self) -> bool {
         self.findings.iter().any(|finding| finding.subject != REACHABLE)
     }

@@ -134,7 +134,7 @@ impl Engine {
         let leaving = tuning.service.as_ref();
         let leaving = leaving.map(|service| Asker::new(service, None, env.now()).info(&*env));
         Arc::new(Engine {
-            watchdog: Watchdog::new(store.clone(), env.clone()),
+            watchdog: Watchdog::new(&store, env.clone()),
             alarm: Alarm::new(env.clone()),
             drivers: Drivers::default(),
             askers: Shares::new(|| Askers::new(config::ASKERS)),
@@ -216,7 +216,7 @@ impl Engine {
         self.ask(|| self.store.inspect(what, name)).await.map(|seen| self.in_own_names(seen))
     }
 
-    /// Frees the lock whoever holds it. Holders in this process learn of it at once.
+    /// Frees the lock whoever holds it. Holders of this engine learn of it at once.
     pub(crate) async fn force(&self, what: What, name: &Arc<str>) -> Result<Snapshot> {
         let lanes = self.settle(name).await;
         let mut unsure = false;

@@ -64,7 +64,10 @@ pub(crate) async fn unlock(hold: Hold) -> Result<()> {
 fn unlock_too_slow(tenure: &Tenure) -> Error {
     let outage = tenure.lane.state().outage.as_ref().map(|outage| outage.error.clone());
     outage.unwrap_or_else(|| {
-        let text = "the store has not confirmed the release in time: the release is retried in the background, and the lock is free when its lease ends";
+        let limit = config::COMMAND_TIMEOUT;
+        let text = format!(
+            "the store did not confirm the release within {limit:?}: the release is retried in the background, and the lock is free when its lease ends"
+        );
         Error::new(ErrorKind::Indeterminate, text)
     })
 }

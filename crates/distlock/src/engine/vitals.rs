@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use crate::config;
 use crate::env::{Env, Moment};
 
-/// How a hold is, as its guard tells it.
+/// The state of a hold, as [`Guard::state`](crate::Guard::state) returns it.
 ///
 /// ```
 /// # distlock::block_on(async {
@@ -24,12 +24,13 @@ use crate::env::{Env, Moment};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum State {
-    /// Held: nobody else can be inside.
+    /// Held, as far as the last reply of the store tells. A lock that was taken away is still `Held` until the next renewal, or with a
+    /// fixed lease until its deadline.
     Held,
-    /// Held as far as anybody knows, but the last renewal got no answer. It becomes `Held` again or, at the end of
-    /// the lease, `Lost`. A good moment to pause before something that cannot be undone.
+    /// The last renewal got no reply. The state becomes `Held` again when a renewal succeeds, and `Lost` when one is refused or the
+    /// deadline passes. Until then postpone what cannot be undone.
     Suspect,
-    /// Not held any more.
+    /// Not held any more: lost or released.
     Lost,
 }
 
@@ -120,7 +121,7 @@ impl Vitals {
         }
     }
 
-    /// How long it is surely held if nobody renews it.
+    /// The time until the deadline if it is not renewed; zero once it is lost.
     pub(crate) fn remaining(&self, now: Moment) -> Duration {
         match self.state(now) {
             State::Lost => Duration::ZERO,
@@ -144,12 +145,12 @@ impl Vitals {
         self.reassure();
     }
 
-    /// A renewal got no answer; false if that is no news.
+    /// A renewal got no reply; false if that is no news.
     pub(super) fn doubt(&self) -> bool {
         self.change(HELD, SUSPECT)
     }
 
-    /// The store answers again.
+    /// The store replies again.
     pub(super) fn reassure(&self) {
         self.change(SUSPECT, HELD);
     }
@@ -173,7 +174,7 @@ impl Vitals {
         self.phase.load(Ordering::Acquire) == RELEASED
     }
 
-    /// Whoever waits for its end learns of it.
+    /// Wakes those who wait for its end.
     pub(super) fn call_out(&self) {
         self.ended.notify_waiters();
     }
@@ -182,7 +183,7 @@ impl Vitals {
         self.phase.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Ends it for good; false if it had ended before. Whoever does calls it out.
+    /// Ends it for good; false if it had ended before. The caller wakes those who wait for it.
     fn end(&self, as_what: u8) -> bool {
         self.change(HELD, as_what) || self.change(SUSPECT, as_what)
     }

@@ -24,7 +24,8 @@ use crate::store::{Claim, Store};
 
 #[derive(Debug)]
 pub(super) struct Watchdog {
-    store: Arc<dyn Store>,
+    /// The engine's. The waiting watchdog must not keep the store open: the drop of the last `Locks` closes it, before the program ends.
+    store: Weak<dyn Store>,
     env: Arc<dyn Env>,
     slots: Mutex<Slots>,
     poke: Notify,
@@ -49,7 +50,7 @@ const TOGETHER: u32 = 30;
 const TIMER_SLACK: Duration = Duration::from_millis(2);
 
 impl Watchdog {
-    pub(super) fn new(store: Arc<dyn Store>, env: Arc<dyn Env>) -> Arc<Watchdog> {
+    pub(super) fn new(store: &Arc<dyn Store>, env: Arc<dyn Env>) -> Arc<Watchdog> {
         let slots = Slots {
             tenures: Vec::new(),
             vacant: Vec::new(),
@@ -58,6 +59,7 @@ impl Watchdog {
             term: store.term(),
             looks_at: Moment::NEVER,
         };
+        let store = Arc::downgrade(store);
         Arc::new(Watchdog { store, env, slots: Mutex::new(slots), poke: Notify::new() })
     }
 
@@ -123,7 +125,7 @@ impl Watchdog {
         if slots.closed {
             return None;
         }
-        let term = self.store.term();
+        let term = self.store.upgrade()?.term();
         // Another server keeps them now, and may not have heard of all: even what has a fixed lease is asked about.
         let moved = std::mem::replace(&mut slots.term, term) != term;
         let mut next = Moment::NEVER;
@@ -199,18 +201,19 @@ async fn watch(dog: Arc<Watchdog>) {
             dog.env.spawn_apart(Box::pin(async move { uncollected.iter().for_each(withdraw) }));
         }
         // Those whose server is gone are answered late, and must not keep the others waiting.
-        due.sort_by_cached_key(|tenure| dog.store.share(&tenure.lane.name));
+        let Some(store) = dog.store.upgrade() else { return };
+        due.sort_by_cached_key(|tenure| store.share(&tenure.lane.name));
         let alike = |a: &Arc<Tenure>, b: &Arc<Tenure>| {
-            dog.store.share(&a.lane.name) == dog.store.share(&b.lane.name)
+            store.share(&a.lane.name) == store.share(&b.lane.name)
         };
         for batch in due.chunk_by(alike).flat_map(|share| share.chunks(config::RENEWAL_BATCH)) {
-            let work = Box::pin(renew_batch(dog.store.clone(), batch.to_vec()));
-            match dog.store.may_block() {
+            let work = Box::pin(renew_batch(store.clone(), batch.to_vec()));
+            match store.may_block() {
                 true => dog.env.spawn_apart(work),
                 false => dog.env.spawn_watchdog(work),
             }
         }
-        drop(due);
+        drop((due, store));
         if next == Moment::NEVER {
             poked.await;
         } else {
@@ -356,7 +359,10 @@ pub(crate) async fn extend(
         tokio::select! {
             () = tenure.lane.settled() => {}
             () = engine.env.sleep_apart(patience) => {
-                let text = "the store has not answered an earlier operation on this lock in time: nothing was done";
+                let limit = config::COMMAND_TIMEOUT;
+                let text = format!(
+                    "the store did not reply to an earlier operation on this lock within {limit:?}: nothing was done; retry later"
+                );
                 return Err(Error::new(ErrorKind::Unavailable, text));
             }
         }

@@ -49,7 +49,7 @@ impl Dir {
         const SUBJECT: &str = "directory";
         let fault = |says: String| {
             let finding = Finding::new(Level::Fault, SUBJECT, place, says);
-            let finding = finding.means("No lock can be taken or released.");
+            let finding = finding.means("No lock can be acquired or released.");
             vec![finding.change(
                 "Name a directory on this machine that every user of these locks may write to.",
             )]
@@ -57,7 +57,10 @@ impl Dir {
         if let Err(cause) =
             rustix::fs::access(&self.path, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK)
         {
-            return fault(format!("it cannot be read and written: {}", io::Error::from(cause)));
+            return fault(format!(
+                "the directory cannot be read and written: {}",
+                io::Error::from(cause)
+            ));
         }
         let system = System::of(&self.path);
         if let Err(network) = system.refuse_network(&self.path) {
@@ -70,13 +73,15 @@ impl Dir {
             return fault("there is no space left for new files".to_owned());
         }
         if let System::Opaque(system) = system {
-            let says = format!("it is on {system}, which may be shared with other machines");
+            let says =
+                format!("the directory is on {system}, which may be shared with other machines");
             let finding = Finding::new(Level::Warning, SUBJECT, place, says).means(
                 "If it is, a process of each machine can hold the same lock: file: locks hold on one machine only.",
             );
             return vec![finding.change("Name a directory on a local disk, or use redis://.")];
         }
-        let says = "it is local and can be written to; locks are for the processes of this machine";
+        let says =
+            "the directory is local and can be written to; its locks hold on this machine only";
         vec![Finding::new(Level::Ok, SUBJECT, place, says)]
     }
 
@@ -189,7 +194,7 @@ impl Named {
 /// Something that is not our state stands where it should be.
 pub(super) fn conflict(path: &Path, why: &str) -> Error {
     let path = path.display();
-    let advice = "nothing was changed; remove the file once no process uses locks in its directory";
+    let advice = "nothing was changed; use another directory, or restore the file";
     Error::new(ErrorKind::Conflict, format!("cannot use {path}: {why}; {advice}"))
 }
 

@@ -80,7 +80,7 @@ impl Life {
         (self._locked, self.named.opened) = (locked, opened);
         tracing::warn!(
             target: "distlock", path = %self.named.path.display(),
-            "the file by which others know that this process lives was removed: it is there again"
+            "the life file of this process had been removed; it was written again"
         );
         Ok(())
     }
@@ -169,7 +169,7 @@ pub(super) fn refuse_other_boots(dir: &Dir, boot: Uuid) -> Result<()> {
     };
     let Some(other) = everybody(dir)?.into_iter().find_map(is_elsewhere) else { return Ok(()) };
     let message = format!(
-        "file: {} is also used by processes with another boot id ({}; here it is {boot}), as containers have that get one of \
+        "file: {} is also used by processes with another boot id ({}; here it is {boot}), as in containers that get a boot id of \
          their own (LXC, systemd-nspawn): they cannot share file: locks with their host or with each other; give each a \
          directory of its own, let them see the host's {BOOT_ID}, or use redis://",
         dir.path().display(),

@@ -147,7 +147,7 @@ impl FileStore {
                 // Being busy may have left something, a place in line: whoever is told so gives it back, as after an error
                 // that says that nothing was done it would not. Of what is wrong the next attempt tells.
                 (Err(cause), Some(busy)) => {
-                    tracing::debug!(target: "distlock", %cause, "cannot look again, so it is busy");
+                    tracing::debug!(target: "distlock", %cause, "cannot repeat the attempt: the lock is reported as busy");
                     return Ok(busy);
                 }
             };

@@ -50,7 +50,7 @@ impl System {
         if let System::Opaque(system) = self {
             tracing::warn!(
                 target: "distlock", path = %path.display(), %system,
-                "the directory of the locks may be shared with other machines: if it is, each can hold the same lock"
+                "the directory of the locks may be shared with other machines: if it is, a process of each machine can hold the same lock"
             );
         }
     }

@@ -171,7 +171,7 @@ fn inside(entry: &Entry) -> HashSet<Owner> {
 /// Why a page cannot be read.
 pub(super) type Wrong = &'static str;
 
-const GARBLED: Wrong = "its content makes no sense";
+const GARBLED: Wrong = "its content is not valid";
 
 /// All records of one state file.
 #[derive(Clone, Copy, Debug)]

@@ -99,7 +99,7 @@ impl StateFile {
     pub(super) fn unlock(&self) {
         // Closing alone would not do: a child forked this instant by another thread has the file open until it execs.
         if let Err(cause) = rustix::fs::flock(&self.file, FlockOperation::Unlock) {
-            tracing::warn!(target: "distlock", %cause, "cannot unlock; closing the file will");
+            tracing::warn!(target: "distlock", %cause, "cannot unlock the file: closing it unlocks it");
         }
     }
 
@@ -158,7 +158,7 @@ impl StateFile {
         let copied = self.copy_to(dir, &kept).map_err(|cause| cause.to_string());
         tracing::warn!(
             target: "distlock", path = %path.display(), kept = %kept.display(), ?copied,
-            "a power cut has damaged this file: it begins anew, and semaphores and latches in it must be set again"
+            "a power cut damaged this file: it was replaced by an empty one, and semaphores and latches in it must be set again"
         );
         Ok(Content::blank())
     }

@@ -54,14 +54,14 @@ impl FileStore {
                 Err(cause) => {
                     tracing::warn!(
                         target: "distlock", %cause,
-                        "what a dead process held in one file stays until its lease ends"
+                        "cannot free the locks of a dead process in one file: they stay held until their leases end"
                     );
                     whole = false;
                 }
             }
         }
         if whole {
-            tracing::info!(target: "distlock", %process, "a process has died: what it held is free");
+            tracing::info!(target: "distlock", %process, "a process has died: its locks were freed");
             self.bury(process);
         }
         whole || freed

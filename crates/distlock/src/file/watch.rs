@@ -56,7 +56,7 @@ impl Watch {
             Ok(_) => watched.running = true,
             // The engine comes again by itself, if not as soon.
             Err(cause) => {
-                tracing::warn!(target: "distlock", %cause, "no thread to hear of releases")
+                tracing::warn!(target: "distlock", %cause, "cannot start the thread that waits for releases: waiters poll")
             }
         }
     }
@@ -66,7 +66,7 @@ impl Watch {
         if !std::mem::replace(&mut self.lock().warned, true) {
             tracing::warn!(
                 target: "distlock", %cause,
-                "no named pipe in the directory of the locks: waiters look every 20 ms"
+                "cannot create a named pipe in the directory of the locks: waiters poll every 20 ms"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! One owner at a time, in the order in which they asked.
+//! One owner at a time, in the order of arrival.
 
 use std::sync::Arc;
 
@@ -10,40 +10,41 @@ use crate::member::Member;
 use crate::request::{Acquire, May, Must};
 use crate::store::{Kind, What};
 
-/// What is asked about; how long somebody waits is filled in by the request.
+/// The claim of questions; a request fills in the waiter's patience.
 const WHAT: What = What::Fair { patience: None };
 
-/// One owner at a time, in the order in which they asked: Redisson's fair lock.
+/// One owner at a time, in the order of arrival: Redisson's fair lock.
 ///
-/// Whoever has to wait takes a place in a queue that the store keeps, also among waiters of one process. A release calls the
-/// first in line and nobody else.
+/// Each waiter has a place in a queue in the store, also among waiters of one process. A release notifies only the first waiter
+/// in the queue.
 ///
 /// # When not
 /// When the order does not matter: a [`Mutex`](crate::Mutex) passes from one waiter to the next inside a process without
-/// asking the server, and is many times as fast under contention.
+/// a request to the server, and is many times as fast under contention.
 ///
 /// # Guarantees
-/// Those of a [`Mutex`](crate::Mutex). Whoever asked first gets in first, counted from when the store hears of it. A single
-/// try ([`try_lock`](Fair::try_lock) without a wait) takes no place, and overtakes nobody who has one. A waiter keeps its place
-/// for as long as it waits; it may lose it, and then goes to the end, if it is cut off from the store for seconds while the
-/// lock is free, or for its [patience](crate::Builder::fair_patience) while it is held.
+/// Those of a [`Mutex`](crate::Mutex). Waiters acquire in the order in which their requests reach the store. A single
+/// try ([`try_lock`](Fair::try_lock) without a wait) takes no place, and overtakes no waiter that has one. A waiter keeps its place
+/// for as long as it waits, unless it is cut off from the store: for seconds while the lock is free, or for its
+/// [patience](crate::Builder::fair_patience) while it is held. Then it goes to the end of the queue.
 ///
 /// # If the holder dies
-/// The lock is free when its lease ends, and the first in line comes at that moment. A *waiter* that dies is found out when its
-/// turn comes: however many there are, the dead cost the next who lives about a second together; one that dies at the very
-/// moment of its turn two or three; one whose connection seems to be open, because a network or a machine just
-/// stopped, up to ten.
+/// The lock is free when its lease ends, and the first in the queue acquires it at that moment. A *waiter* that died is detected when
+/// its turn comes: all dead waiters together delay the next live one by about a second; one that dies at the very
+/// moment of its turn by two or three; one whose connection seems to be open, because a network or a machine just
+/// stopped, by up to ten.
 ///
 /// # Cancel safety
-/// Dropping a request at any point leaves no hold and no place in the queue.
+/// If the future of an acquire is dropped, an in-flight acquire is rolled back in the background; if the store is unreachable, it ends
+/// with its lease. The place in the queue is given up.
 ///
 /// # Errors
-/// Those of a [`Mutex`](crate::Mutex), and `Conflict` if something else stands where the queue should.
+/// Those of a [`Mutex`](crate::Mutex), and `Conflict` if the key of the queue holds something else.
 ///
 /// # Redisson compatibility
 /// The same hash, queue, timeouts and channels as `RedissonClient.getFairLock(name)`: Java and Rust wait in one queue and
-/// call each other. Times in the queue are the server's here and each client's there, so the clocks of Java clients
-/// should be right. Releasing a lock that is held by nobody is an error here, and a success there. A [`Mutex`](crate::Mutex)
+/// wake each other. This library takes the times in the queue from the server's clock and Redisson from each client's, so the clocks
+/// of Java clients should be right. Releasing a lock that is free is an error here, and a success in Redisson. A [`Mutex`](crate::Mutex)
 /// of the same name excludes, but ignores the queue.
 ///
 /// # Examples
@@ -82,11 +83,11 @@ impl Fair {
         Fair { handle: Handle::new(engine, name, Kind::Fair) }
     }
 
-    /// Acquires in turn; waits for as long as it takes, or [`wait`](Acquire::wait) says.
+    /// Acquires the lock in the order of arrival; waits without a limit unless [`wait`](Acquire::wait) sets one.
     ///
     /// # Cancel safety
-    /// Dropping the future at any point leaves nothing behind: an acquisition that is under way falls back by itself, and the
-    /// place in the queue is given up.
+    /// If the future is dropped, an in-flight acquire is rolled back in the background; if the store is unreachable, it ends with its
+    /// lease. The place in the queue is given up.
     ///
     /// # Errors
     /// As [`Mutex::lock`](crate::Mutex::lock).
@@ -95,8 +96,8 @@ impl Fair {
         self.handle.acquire(WHAT)
     }
 
-    /// Acquires if it can: one attempt unless [`wait`](Acquire::wait) says more. `None` if the lock is busy, or others are in
-    /// line for it.
+    /// Acquires the lock, or returns `None` if it is busy or other waiters are in the queue: one attempt unless
+    /// [`wait`](Acquire::wait) sets a wait.
     ///
     /// # Cancel safety
     /// As [`lock`](Fair::lock).

@@ -1,4 +1,4 @@
-//! The checking side of fencing: refuses those whose lock is not theirs any more.
+//! The checking side of fencing: refuses the tokens of holders that have lost their lock.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,19 +9,19 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::store::state::fenced::Gate;
 use crate::store::{Admin, Kind};
 
-/// Refuses fencing tokens older than the newest it has seen. In the memory of this process: for a server that owns the
-/// resource and keeps it itself.
+/// Refuses fencing tokens lower than the highest it has seen. In the memory of this process: for a server that owns the
+/// resource.
 ///
-/// Clients hold a [`Fenced`](crate::Fenced) lock and send its token with every request. A gate that forgets lets old tokens in:
-/// one whose resource outlives the process must be kept with the resource, see [`with_highest`](FenceGate::with_highest) and
-/// the guide to fencing; or in the store, see [`Locks::fence_gate`](crate::Locks::fence_gate).
+/// Clients hold a [`Fenced`](crate::Fenced) lock and send its token with every request. A gate that loses its state admits old tokens:
+/// if the resource outlives the process, keep the highest token with the resource, see [`with_highest`](FenceGate::with_highest) and
+/// [`mod@crate::fencing`]; or in the store, see [`Locks::fence_gate`](crate::Locks::fence_gate).
 ///
 /// # When not
-/// When the resource can compare for itself, as a database can: then check and write are one step.
+/// When the resource can compare tokens itself, as a database can: then check and write are one atomic operation.
 ///
 /// # Guarantees
-/// After a token was let in, none below it is. What is done *after* [`admit`](FenceGate::admit) may still be overtaken by a
-/// newer holder; what is done *inside* [`admit_and`](FenceGate::admit_and) is not.
+/// After a token was admitted, no lower one is. A newer holder may still overtake what is done *after* [`admit`](FenceGate::admit), but
+/// not what is done *inside* [`admit_and`](FenceGate::admit_and).
 ///
 /// # Examples
 /// ```
@@ -35,7 +35,7 @@ use crate::store::{Admin, Kind};
 /// assert_eq!(stale.kind(), ErrorKind::Lost);
 ///
 /// let mut stock = 7;
-/// gate.admit_and(35, || stock -= 1)?; // nobody newer comes in between
+/// gate.admit_and(35, || stock -= 1)?; // no newer holder comes in between
 /// # assert_eq!(stock, 6);
 /// # Ok::<(), distlock::Error>(())
 /// ```
@@ -45,28 +45,28 @@ pub struct FenceGate {
 }
 
 impl FenceGate {
-    /// A gate that has seen nothing yet.
+    /// Returns a gate that has seen no token.
     pub fn new() -> FenceGate {
         FenceGate::default()
     }
 
-    /// A gate that has seen this token, which was kept together with the resource.
+    /// Returns a gate that has seen this token, which was kept together with the resource.
     pub fn with_highest(token: u64) -> FenceGate {
         FenceGate { gate: Mutex::new(Some(Gate { highest: token })) }
     }
 
-    /// Lets a token in that is not older than the newest.
+    /// Admits a token that is not lower than the highest seen.
     ///
     /// # Errors
-    /// `Lost`: the holder with this token lost its lock, and somebody newer has been here.
+    /// `Lost`: the holder with this token lost its lock, and a newer holder has shown its token.
     pub fn admit(&self, token: u64) -> Result<()> {
         self.admit_and(token, || ())
     }
 
-    /// The same, and does `work` before anybody else is let in.
+    /// Admits a token as [`admit`](FenceGate::admit) does, and runs `work` before the next token is checked.
     ///
     /// # Errors
-    /// As [`admit`](FenceGate::admit); `work` is not done then.
+    /// As [`admit`](FenceGate::admit); then `work` is not run.
     pub fn admit_and<T>(&self, token: u64, work: impl FnOnce() -> T) -> Result<T> {
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         let (after, passes) = Gate::shown(*gate, token);
@@ -77,27 +77,27 @@ impl FenceGate {
         Ok(work())
     }
 
-    /// The newest token seen; `None` if there was none. Keep it with the resource.
+    /// Returns the highest token seen, or `None` if there was none. Keep it with the resource.
     pub fn highest(&self) -> Option<u64> {
         self.gate.lock().unwrap_or_else(PoisonError::into_inner).map(|gate| gate.highest)
     }
 }
 
-/// A [`FenceGate`] that is kept in the store, for several servers that look after one resource. Made by
+/// A [`FenceGate`] that is kept in the store, for several servers that serve one resource. Made by
 /// [`Locks::fence_gate`](crate::Locks::fence_gate).
 ///
-/// It has nothing to do with the lock of the same name, which may well be on another store.
+/// It is independent of the lock of the same name, which may be in another store.
 ///
 /// # When not
-/// When the resource can compare for itself; when one process owns it, which a [`FenceGate`] serves without a round trip.
+/// When the resource can compare tokens itself; when one process owns it: a [`FenceGate`] needs no round trip.
 ///
 /// # Guarantees
-/// After a token was let in, none below it is, until somebody [forgets](StoredFenceGate::forget) the gate or the store loses
-/// its memory. The write that follows is another step: between the two a newer holder may come and go. The gap is as
-/// short as the write is; only a check in the same step as the write closes it.
+/// After a token was admitted, no lower one is, until the gate is [forgotten](StoredFenceGate::forget) or the store loses
+/// its data. The write that follows is another operation: between the two a newer holder may write. Only a check in the same atomic
+/// operation as the write closes this gap.
 ///
 /// # Redisson compatibility
-/// Redisson leaves the checking side to its users. The tokens of its `RFencedLock` can be shown here.
+/// Redisson leaves the checking side to its users. This gate checks the tokens of its `RFencedLock` as well.
 ///
 /// # Examples
 /// ```
@@ -125,13 +125,13 @@ impl StoredFenceGate {
         StoredFenceGate { handle: Handle::new(engine, name, Kind::Fenced) }
     }
 
-    /// Lets a token in that is not older than the newest.
+    /// Admits a token that is not lower than the highest seen.
     ///
     /// # Cancel safety
-    /// Dropping the future loses the answer; the token may have been noted.
+    /// If the future is dropped, the token may or may not have been recorded.
     ///
     /// # Errors
-    /// `Lost`: the holder with this token lost its lock, and somebody newer has been here. `Unavailable` or `Indeterminate` if
+    /// `Lost`: the holder with this token lost its lock, and a newer holder has shown its token. `Unavailable` or `Indeterminate` if
     /// the store cannot be reached: do not write then. `Conflict`, `InvalidName`.
     pub async fn admit(&self, token: u64) -> Result<()> {
         match self.show(token).await? {
@@ -140,7 +140,7 @@ impl StoredFenceGate {
         }
     }
 
-    /// Shows it a token: the highest it has seen, if it refuses.
+    /// Shows it a token and returns the highest it has seen if it refuses.
     pub(crate) async fn show(&self, token: u64) -> Result<Option<u64>> {
         match self.handle.admin(Admin::Fence { token }).await? {
             1 => Ok(None),
@@ -148,15 +148,15 @@ impl StoredFenceGate {
         }
     }
 
-    /// Forgets every token, for a resource that is no more; true if there was any.
+    /// Forgets every token, for a resource that no longer exists, and returns whether there was one.
     ///
     /// # Errors
-    /// The store's trouble.
+    /// An error of the store.
     pub async fn forget(&self) -> Result<bool> {
         Ok(self.handle.admin(Admin::FenceForget).await? == 1)
     }
 
-    /// The full name, prefix included; empty if the name is not valid.
+    /// Returns the full name, prefix included; empty if the name is not valid.
     pub fn name(&self) -> &str {
         self.handle.name()
     }

@@ -12,27 +12,28 @@ use crate::store::{Kind, What};
 
 /// One owner at a time, each acquisition with a number higher than all before: Redisson's `RFencedLock`.
 ///
-/// The number is a *fencing token*. Show it to whatever the lock protects with every write, and let that refuse numbers
-/// smaller than the highest it has seen: then a holder that was stopped for longer than its lease can do no harm when it
-/// wakes up. [`FenceGate`](crate::FenceGate) is the refusing side; the guide to fencing has it for databases.
+/// The number is a *fencing token*. Send it to the protected resource with every write, and let the resource refuse numbers
+/// lower than the highest it has seen: then a holder that was stopped for longer than its lease can do no harm when it
+/// resumes. [`FenceGate`](crate::FenceGate) is the refusing side; [`mod@crate::fencing`] shows it for databases.
 ///
 /// # When not
-/// When nobody checks the token: then it is a [`Mutex`](crate::Mutex) that costs one key per name for ever. When the resource
+/// When nothing checks the token: then it is a [`Mutex`](crate::Mutex) that costs one key per name for ever. When the resource
 /// is data on the same Redis server: [`Guard::send`](crate::Guard::send) needs no token.
 ///
 /// # Guarantees
-/// Those of a [`Mutex`](crate::Mutex). Tokens of one name only rise, also within one owner's re-entries, also when a reply is
-/// lost or the counter is: they are not below the server's time in milliseconds. Only a server that loses the counter *and*
-/// whose clock steps back can issue an old number again. Numbers are left out now and then.
+/// Those of a [`Mutex`](crate::Mutex). Tokens of one name only rise, also within one owner's re-entries, also when a reply
+/// or the counter is lost: they are not below the server's time in milliseconds. Only a server that loses the counter *and*
+/// whose clock steps back can issue an old number again. Some numbers are skipped.
 ///
 /// # If the holder dies
 /// The lock is free when its lease ends. The counter stays.
 ///
 /// # Cancel safety
-/// Dropping a request at any point leaves nothing held; a token may be left out.
+/// If the future of an acquire is dropped, an in-flight acquire is rolled back in the background; if the store is unreachable, it ends
+/// with its lease. Its token is skipped.
 ///
 /// # Errors
-/// Those of a [`Mutex`](crate::Mutex), and `Conflict` if something else stands where the counter should.
+/// Those of a [`Mutex`](crate::Mutex), and `Conflict` if the key of the counter holds something else.
 ///
 /// # Redisson compatibility
 /// The same hash, channel and counter as `RedissonClient.getFencedLock(name)`: Java and Rust exclude and wake each other, and
@@ -70,10 +71,11 @@ impl Fenced {
         Fenced { handle: Handle::new(engine, name, Kind::Fenced) }
     }
 
-    /// Acquires; waits for as long as it takes, or [`wait`](Acquire::wait) says. The guard has the token.
+    /// Acquires the lock; waits without a limit unless [`wait`](Acquire::wait) sets one. The guard has the token.
     ///
     /// # Cancel safety
-    /// Dropping the future at any point leaves nothing behind: an acquisition that is under way falls back by itself.
+    /// If the future is dropped, an in-flight acquire is rolled back in the background; if the store is unreachable, it ends with its
+    /// lease.
     ///
     /// # Errors
     /// As [`Mutex::lock`](crate::Mutex::lock).
@@ -82,7 +84,7 @@ impl Fenced {
         self.handle.acquire(What::Fenced)
     }
 
-    /// Acquires if it can: one attempt unless [`wait`](Acquire::wait) says more. `None` if the lock is busy.
+    /// Acquires the lock, or returns `None` if it is busy: one attempt unless [`wait`](Acquire::wait) sets a wait.
     ///
     /// # Cancel safety
     /// As [`lock`](Fenced::lock).

@@ -42,7 +42,7 @@ impl Handle {
         let before = before.map_err(|e| self.about(e))?;
         if let Some(holder) = before.holders.first() {
             let (name, kind, holder) = (&*before.name, self.kind.as_str(), &holder.owner);
-            tracing::warn!(target: "distlock", kind, name, %holder, "freed by force");
+            tracing::warn!(target: "distlock", kind, name, %holder, "lock freed by force_unlock");
         }
         Ok(before)
     }
@@ -62,7 +62,7 @@ impl Handle {
         Box::pin(self.engine.admin(self.named()?, &op)).await.map_err(|e| self.about(e))
     }
 
-    /// The same, with whether an earlier request for it got no answer.
+    /// The same, with whether an earlier request for it got no reply.
     pub(crate) async fn admin_unsure(&self, op: Admin) -> Result<(i64, bool)> {
         self.engine.admin_unsure(self.named()?, &op).await.map_err(|e| self.about(e))
     }
@@ -95,7 +95,7 @@ macro_rules! run_methods {
         /// # rt.block_on(async {
         /// let locks = distlock::Locks::memory();
         /// let shipped = locks.mutex("orders:42").run(async |scope| {
-        ///     // dropped when the lock is lost; `scope` reports the lock's state
+        ///     // dropped when the loss of the lock is noticed; `scope` reports the lock's state
         ///     Ok("shipped")
         /// });
         /// assert_eq!(shipped.await?, "shipped");
@@ -154,8 +154,8 @@ macro_rules! exclusive_handle {
 
             /// Frees the lock although another owner may hold it, and returns whether it was held. For operators.
             ///
-            /// A guard of this process is lost at once; one of another process notices at its next renewal, or, with a fixed lease,
-            /// at its deadline. Until then its holder works beside the next one.
+            /// A guard of the same `Locks` (or a clone of it) is lost at once; any other guard at its next renewal, or with a fixed
+            /// lease at its deadline. Until then its holder works beside the next one.
             pub async fn force_unlock(&self) -> $crate::Result<bool> {
                 Ok(self.handle.force(self.what()).await?.is_held())
             }
@@ -164,7 +164,7 @@ macro_rules! exclusive_handle {
             /// [`Guard::leak`](crate::Guard::leak).
             ///
             /// # Errors
-            /// `NotHeld` if that owner does not hold it, or holds it through a guard of this process.
+            /// `NotHeld` if that owner does not hold it, or holds it through a guard of this `Locks`.
             pub async fn unlock(&self, owner: &$crate::Owner) -> $crate::Result<()> {
                 self.handle.unlock(self.what(), owner).await
             }
@@ -195,12 +195,12 @@ macro_rules! exclusive_handle {
                 Ok(self.inspect().await?.holders.into_iter().next())
             }
 
-            /// Returns all that the store knows about the lock.
+            /// Returns everything that the store knows about the lock.
             pub async fn inspect(&self) -> $crate::Result<$crate::store::Snapshot> {
                 self.handle.inspect(self.what()).await
             }
 
-            /// The full name, prefix included; empty if the name is not valid.
+            /// Returns the full name, prefix included; empty if the name is not valid.
             pub fn name(&self) -> &str {
                 self.handle.name()
             }

@@ -1,4 +1,4 @@
-//! A count that comes down to zero.
+//! A count that callers wait for until it is zero.
 
 use std::fmt;
 use std::future::Future;
@@ -11,35 +11,35 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::request::{Acquire, Got, May, Must};
 use crate::store::{Admin, Kind, LatchOp, Snapshot, What};
 
-/// A count that comes down to zero, and lets everybody go who waits for that: Redisson's `RCountDownLatch`.
+/// A count that is counted down, and for which any number of callers wait until it is zero: Redisson's `RCountDownLatch`.
 ///
-/// A handle is a name; it costs nothing and can be cloned. A latch that nobody has set is open.
+/// A handle is a name: creating and cloning one does no I/O. A latch that has not been set is open.
 ///
 /// # When not
-/// When those who wait should come in one by one: that is a lock. When the same parties meet again and again: set a latch
-/// with a name of its own for each round, because one that is set anew while somebody still waits for the last
-/// round keeps them waiting.
+/// When waiters should continue one by one: that is a lock. When the same parties meet again and again: use a latch with
+/// a name of its own for each round, because a latch that is set anew while a caller still waits for the last round keeps that
+/// caller waiting.
 ///
 /// # Guarantees
-/// Everybody who waits goes on once the count is zero, or the latch is deleted. The count never goes below zero. A
-/// count-down whose answer is lost is sent again and counts once. A waiter looks by itself now and then, so a lost message
-/// delays it and no more.
+/// Every wait ends once the count is zero, or the latch is deleted, while the store can be reached. The count never goes below zero. A
+/// count-down whose reply is lost is sent again and counts once. A waiter also polls now and then, so a lost message only
+/// delays it.
 ///
 /// # If the holder dies
-/// Nobody holds a latch. A process that dies before it counts down leaves the count where it is: wait with
+/// A latch has no holder. A process that dies before it counts down leaves the count as it is: wait with
 /// [`wait_for`](Latch::wait_for), or [`reset`](Latch::reset) it.
 ///
 /// # Cancel safety
-/// Dropping a wait leaves nothing behind. A [`count_down`](Latch::count_down) that has begun is carried through. The other
-/// methods send one command: dropped, it may or may not have been done.
+/// Dropping a wait ends its subscription; a wait holds nothing. A [`count_down`](Latch::count_down) that has begun is completed in
+/// the background. The other methods send one command: if their future is dropped, it may or may not have been applied.
 ///
 /// # Errors
-/// `Conflict` if something else stands under the name, and whatever befalls the store. A method that sets the count and
-/// cannot tell whether it did says `Indeterminate`.
+/// `Conflict` if the name holds something else; `Unavailable` if the store cannot be reached; `Indeterminate` from a method that
+/// changes the count if its reply was lost.
 ///
 /// # Redisson compatibility
 /// The same number, channel and messages as `RedissonClient.getCountDownLatch(name)`: Java and Rust count down together and wake
-/// each other. Deleting a latch lets Java's waiters go, too.
+/// each other. Deleting a latch ends the waits of Java as well.
 ///
 /// # Examples
 /// ```
@@ -74,8 +74,8 @@ impl Latch {
         Latch { handle: Handle::new(engine, name, Kind::Latch) }
     }
 
-    /// Sets the count if there is none; true if it did. Redisson's `trySetCount`. A latch of zero is open, which is no
-    /// latch at all.
+    /// Sets the count if there is none, and returns whether it did. Redisson's `trySetCount`. A latch of zero is open, like one that
+    /// has not been set.
     pub async fn init(&self, count: u32) -> Result<bool> {
         Ok(self.admin(LatchOp::Init(count)).await? == 1)
     }
@@ -86,13 +86,13 @@ impl Latch {
         self.block_on(async move { latch.init(count).await })
     }
 
-    /// Counts down by one: the count after it. At zero everybody who waits goes on; below it stays zero.
+    /// Counts down by one and returns the new count. At zero every wait ends; the count stays zero then.
     ///
     /// # Cancel safety
-    /// Dropping the future loses the answer, not the count-down.
+    /// If the future is dropped, the count-down is completed in the background.
     ///
     /// # Errors
-    /// `Indeterminate` if no answer came in time although it was asked for again.
+    /// `Indeterminate` if no reply came in time although the command was sent again.
     pub async fn count_down(&self) -> Result<i64> {
         let latch = self.clone();
         let env = &self.handle.engine.env;
@@ -125,12 +125,12 @@ impl Latch {
         Ok(left)
     }
 
-    /// The count; 0 if there is none.
+    /// Returns the count; 0 if there is none.
     pub async fn count(&self) -> Result<i64> {
         self.admin(LatchOp::Count).await
     }
 
-    /// Waits until the count is zero; for as long as it takes, or [`wait`](Acquire::wait) says. Ends at once if there is no
+    /// Waits until the count is zero, without a limit unless [`wait`](Acquire::wait) sets one. Completes at once if there is no
     /// latch.
     ///
     /// # Errors
@@ -141,7 +141,7 @@ impl Latch {
         self.handle.acquire(What::LatchOpen)
     }
 
-    /// Waits until the count is zero, but at most this long: whether it is. Zero means one look.
+    /// Waits until the count is zero, for at most this long, and returns whether it is. Zero means a single query.
     ///
     /// # Errors
     /// As [`wait`](Latch::wait), but never `WaitTimeout`.
@@ -158,22 +158,22 @@ impl Latch {
         self.handle.acquire(What::LatchOpen).wait(wait)
     }
 
-    /// Sets the count whether or not there is one: what it was. Zero opens the latch.
+    /// Sets the count whether or not there is one, and returns the old count. Zero opens the latch.
     pub async fn reset(&self, count: u32) -> Result<i64> {
         self.admin(LatchOp::Reset(count)).await
     }
 
-    /// Removes the latch, which lets everybody go who waits; true if there was one.
+    /// Removes the latch, which ends every wait, and returns whether there was one.
     pub async fn delete(&self) -> Result<bool> {
         Ok(self.admin(LatchOp::Delete).await? == 1)
     }
 
-    /// Everything the store knows about it: the count.
+    /// Returns what the store knows about the latch: its count.
     pub async fn inspect(&self) -> Result<Snapshot> {
         self.handle.inspect(What::LatchOpen).await
     }
 
-    /// The full name, prefix included; empty if the name is not valid.
+    /// Returns the full name, prefix included; empty if the name is not valid.
     pub fn name(&self) -> &str {
         self.handle.name()
     }

@@ -16,39 +16,39 @@ use crate::store::{Admin, Kind, LeasedOp, PermitId, Snapshot, What};
 
 /// A number of permits, each with an id and a lease: Redisson's `RPermitExpirableSemaphore`.
 ///
-/// A handle is a name; it costs nothing and can be cloned. What is held is [`Permits`], which dropping gives back. Without a
-/// [`lease`](Acquire::lease) the watchdog renews the permits for as long as their guard lives; with one they come back when
-/// it ends. How many permits there are is set once, by [`init`](LeasedSemaphore::init) or by whoever acquires first
+/// A handle is a name: creating and cloning one does no I/O. The hold is the [`Permits`]; dropping them returns them. Without a
+/// [`lease`](Acquire::lease) the watchdog renews the permits for as long as their guard lives; with one they return when
+/// it ends. The number of permits is set once, by [`init`](LeasedSemaphore::init) or by the first acquire
 /// ([`with_permits`](LeasedSemaphore::with_permits)).
 ///
 /// # When not
-/// When Java services use `RSemaphore` under the same name: that is a [`Semaphore`](crate::Semaphore). When at most one may
-/// be inside, which a [`Mutex`](crate::Mutex) does for less.
+/// When Java services use `RSemaphore` under the same name: that is a [`Semaphore`](crate::Semaphore). When only one
+/// permit is needed: a [`Mutex`](crate::Mutex) costs less.
 ///
 /// # Guarantees
-/// Never are more permits out than were put in, while the store keeps its memory and holders obey
-/// [`lost`](crate::Guard::lost). A permit that has expired comes back once, and cannot be released or extended any more.
-/// An acquisition or a release whose answer is lost is sent again and counts once. Waiters of one process are served in the
-/// order in which they came; between processes there is no order. A waiter looks by itself when the next lease ends, and now
-/// and then, so a lost message delays it and no more.
+/// Never are more permits held than there are, while the store keeps its data, no process takes held permits back by force or lowers
+/// their number, and holders obey [`lost`](crate::Guard::lost). A permit that has expired returns once, and cannot be released or
+/// extended any more. An acquire or a release whose reply is lost is sent again and counts once. Waiters of one process are served in the
+/// order of arrival; between processes there is no order. A waiter also polls when the next lease ends, and now
+/// and then, so a lost message only delays it.
 ///
 /// # If the holder dies
-/// Its permits come back when their leases end: at most the watchdog's timeout (30 s unless configured) after the last
+/// Its permits return when their leases end: at most the watchdog's timeout (30 s unless configured) after the last
 /// renewal.
 ///
 /// # Cancel safety
-/// Dropping the future of an acquisition at any point leaves nothing behind. The other methods send one command: dropped,
-/// it may or may not have been done.
+/// If the future of an acquire is dropped, an in-flight acquire is rolled back in the background; if the store is unreachable, its
+/// permits end with their lease. The other methods send one command: if their future is dropped, it may or may not have been applied.
 ///
 /// # Errors
-/// `NotHeld` for an id that is unknown or has expired, `Config` for zero permits, `InvalidDuration`, `Conflict` if something
-/// else stands under the name, and whatever befalls the store. A method that changes the number and cannot tell whether
-/// it did says `Indeterminate`.
+/// `NotHeld` for an id that is unknown or has expired, `Config` for zero permits, `InvalidDuration`, `Conflict` if the name
+/// holds something else; `Unavailable` if the store cannot be reached; `Indeterminate` from a method that changes the number of permits
+/// if its reply was lost.
 ///
 /// # Redisson compatibility
 /// The same number, sorted set, channel and messages as `RedissonClient.getPermitExpirableSemaphore(name)` since 3.17: Java and
-/// Rust share the permits, wake each other and can release each other's by id. Leases are by the server's clock, Java's by
-/// its own. Asking writes nothing.
+/// Rust share the permits, wake each other and can release each other's by id. Leases follow the server's clock, Java's
+/// the clock of the Java client. Queries write nothing.
 ///
 /// # Examples
 /// ```
@@ -86,25 +86,24 @@ impl LeasedSemaphore {
         LeasedSemaphore { handle, initial: None }
     }
 
-    /// The same, and whoever acquires first says that there are so many permits in all:
-    /// [`init`](LeasedSemaphore::init) in the same step. Changes nothing if the number has been set before.
+    /// Returns the same semaphore whose first acquire also sets the number of permits: [`init`](LeasedSemaphore::init) in the
+    /// same atomic operation. Changes nothing if the number has been set before.
     #[must_use]
     pub fn with_permits(self, permits: u32) -> LeasedSemaphore {
         LeasedSemaphore { initial: Some(permits), ..self }
     }
 
-    /// Acquires so many permits at once, at most 10 000; waits for as long as it takes, or [`wait`](Acquire::wait) says.
+    /// Acquires so many permits at once, at most 10 000; waits without a limit unless [`wait`](Acquire::wait) sets one.
     ///
     /// # Errors
-    /// `WaitTimeout` if there were too few for the whole wait; `Config` for zero permits or too many; `Unavailable` or
+    /// `WaitTimeout` if too few were free for the whole wait; `Config` for zero permits or too many; `Unavailable` or
     /// `Indeterminate` if the store cannot be reached; `Conflict`, `InvalidName`, `InvalidDuration`, `Closed`.
     #[track_caller]
     pub fn acquire(&self, permits: u32) -> Acquire<Permits, Must> {
         Acquire::one(self.permits(permits))
     }
 
-    /// Acquires so many permits if it can: one attempt unless [`wait`](Acquire::wait) says more. `None` if there are
-    /// too few.
+    /// Acquires so many permits at once, or returns `None` if too few are free: one attempt unless [`wait`](Acquire::wait) sets a wait.
     ///
     /// # Errors
     /// As [`acquire`](LeasedSemaphore::acquire), but never `WaitTimeout`.
@@ -113,42 +112,42 @@ impl LeasedSemaphore {
         Acquire::one(self.permits(permits))
     }
 
-    /// So many permits as one of several locks that are [acquired together](crate::MultiLock).
+    /// Returns so many permits as one of several locks that are [acquired together](crate::MultiLock).
     pub fn permits(&self, permits: u32) -> Member {
         some(&self.handle, self.what(permits), permits, config::MOST_LEASED)
     }
 
-    /// Sets the number of permits if nobody has before; true if it did. Redisson's `trySetPermits`.
+    /// Sets the number of permits if it is not set, and returns whether it did. Redisson's `trySetPermits`.
     pub async fn init(&self, permits: u32) -> Result<bool> {
         Ok(self.admin(LeasedOp::Init(permits)).await? == 1)
     }
 
-    /// Sets the number of permits, those that are out included: how many are left then, which may be below zero until
-    /// enough come back.
+    /// Sets the number of permits, those that are held included, and returns how many are free then: below zero until enough
+    /// are returned.
     pub async fn set(&self, permits: u32) -> Result<i64> {
         self.admin(LeasedOp::Set(permits)).await
     }
 
-    /// Adds permits, or takes some away: how many are left then, which may be below zero until enough come back.
+    /// Adds permits, or takes some away, and returns how many are free then: below zero until enough are returned.
     pub async fn add(&self, permits: i64) -> Result<i64> {
         self.admin(LeasedOp::Add(permits)).await
     }
 
-    /// How many permits are left; 0 if nobody has set any.
+    /// Returns how many permits are free; 0 if the number has not been set.
     pub async fn available(&self) -> Result<i64> {
         self.admin(LeasedOp::Available).await
     }
 
-    /// How many permits are out.
+    /// Returns how many permits are held.
     pub async fn acquired(&self) -> Result<i64> {
         self.admin(LeasedOp::Acquired).await
     }
 
-    /// Gives back these permits, all or none. For ids from another process or a leaked guard; a guard here whose permits
-    /// these are learns when it is renewed that it lost them.
+    /// Releases these permits, all or none. For ids from another process or a leaked guard. If a guard still holds one of them, it is
+    /// lost at its next renewal, or with a fixed lease at its deadline.
     ///
     /// # Errors
-    /// `NotHeld` if one of them is unknown or has expired, in which case none was given back; `Config` for an empty list;
+    /// `NotHeld` if one of them is unknown or has expired, in which case none was released; `Config` for an empty list;
     /// after `Indeterminate` it can be called again.
     pub async fn release(&self, ids: &[PermitId]) -> Result<()> {
         if ids.is_empty() {
@@ -164,7 +163,7 @@ impl LeasedSemaphore {
         }
     }
 
-    /// Gives this permit a new lease from now on, longer or shorter than what it has left.
+    /// Gives this permit a new lease from now on, longer or shorter than the rest of the old one.
     ///
     /// # Errors
     /// `NotHeld` if it is unknown or has expired; `InvalidDuration`.
@@ -177,8 +176,8 @@ impl LeasedSemaphore {
         }
     }
 
-    /// How long this permit stays out unless it is renewed: [`Duration::MAX`] for one of Java's that has no lease, `None` if
-    /// it is unknown or has expired.
+    /// Returns how long this permit stays held unless it is renewed: [`Duration::MAX`] for one of Java's that has no lease, `None`
+    /// if it is unknown or has expired.
     pub async fn remaining(&self, id: PermitId) -> Result<Option<Duration>> {
         Ok(match self.admin(LeasedOp::Remaining(id)).await? {
             -1 => Some(Duration::MAX),
@@ -186,23 +185,25 @@ impl LeasedSemaphore {
         })
     }
 
-    /// Takes back every permit that is out; true if there was one. For operators: holders in this process learn of it at
-    /// once, those elsewhere when they renew.
+    /// Releases every permit that is held, whatever its owner, and returns whether there was one.
+    ///
+    /// For operators. A guard of the same `Locks` (or a clone of it) is lost at once; any other guard at its next renewal, or with a
+    /// fixed lease at its deadline. Until then its holder works beside the next one.
     pub async fn force_unlock(&self) -> Result<bool> {
         Ok(self.handle.force(self.what(1)).await?.is_held())
     }
 
-    /// Removes the semaphore; true if there was one. Permits that are out are worth nothing then.
+    /// Removes the semaphore and returns whether there was one. Permits that are held are lost.
     pub async fn delete(&self) -> Result<bool> {
         Ok(self.admin(LeasedOp::Delete).await? == 1)
     }
 
-    /// How many permits are left and which are out; its time to live is that of the permit that comes back next.
+    /// Returns how many permits are free and which are held; the time to live is that of the permit whose lease ends next.
     pub async fn inspect(&self) -> Result<Snapshot> {
         self.handle.inspect(self.what(1)).await
     }
 
-    /// The full name, prefix included; empty if the name is not valid.
+    /// Returns the full name, prefix included; empty if the name is not valid.
     pub fn name(&self) -> &str {
         self.handle.name()
     }

@@ -20,17 +20,17 @@ use crate::together;
 /// Several locks as one: all or none, over any kinds, stores and servers. Redisson's `getMultiLock`.
 ///
 /// Made by [`Locks::multi`](crate::Locks::multi) for names of one store, by [`MultiLock::new`] for everything else: handles of
-/// the exclusive kinds are members by `into()`, the others say what of them it is ([`reader`](crate::Rw::reader),
-/// [`writer`](crate::Rw::writer), [`permits`](crate::Semaphore::permits)).
+/// the exclusive kinds become members by `into()`, those of other kinds by [`reader`](crate::Rw::reader),
+/// [`writer`](crate::Rw::writer) or [`permits`](crate::Semaphore::permits).
 ///
 /// # When not
-/// When one coarser lock would do: it is one command to take and one to release, and nobody meets half-way.
+/// When one coarser lock would do: it takes one command to acquire and one to release, and there is nothing to roll back.
 ///
 /// # Guarantees
-/// Whoever has the guard holds every member, all under one owner. Nobody waits while holding a part: if one member is busy the
-/// others are let go, so two that name the same locks in another order do not block each other for ever. Members of one
-/// Redis server are taken in one script, mutexes and fenced ones together; otherwise stores in the order given and names
-/// sorted within a store. A lease, or the watchdog, applies to each. The guard is lost as soon as one member is.
+/// The guard holds every member until one of them is lost, all under one owner. No request waits while it holds some of the members: if
+/// one is busy the others are released, so two requests that name the same locks in different orders do not block each other for ever.
+/// Mutexes and fenced locks on one Redis server are acquired in one script; other members store by store in the order given, and by
+/// name within a store. A lease, or the watchdog, applies to each. The guard is lost as soon as the loss of one member is noticed.
 ///
 /// There is no queue for the whole: a caller that wants many busy locks at once can be overtaken by callers that want
 /// one of them.
@@ -39,11 +39,12 @@ use crate::together;
 /// Each member is free when its lease ends.
 ///
 /// # Cancel safety
-/// Dropping a request at any point leaves nothing held.
+/// If the future of an acquire is dropped, an in-flight acquire is rolled back in the background; if a store is unreachable, its members
+/// end with their leases. (The permits of a plain [`Semaphore`](crate::Semaphore) on Redis have no lease.)
 ///
 /// # Redisson compatibility
-/// There is nothing on the wire but the members, so a `RedissonMultiLock` over the same members excludes and is excluded.
-/// Redisson takes its members one by one and keeps what it has while it waits for the next, up to its wait.
+/// The store sees only the members, so a `RedissonMultiLock` over the same members excludes and is excluded.
+/// Redisson acquires its members one by one and keeps those that it has while it waits for the next, up to its wait.
 ///
 /// # Examples
 /// ```
@@ -74,22 +75,22 @@ pub struct MultiLock {
 }
 
 impl MultiLock {
-    /// These locks as one. One that is named twice counts once.
+    /// Returns these locks as one. A lock that is named twice counts once.
     pub fn new(members: impl IntoIterator<Item = Member>) -> MultiLock {
         MultiLock { members: members.into_iter().collect() }
     }
 
-    /// Acquires all; waits for as long as it takes, or [`wait`](Acquire::wait) says.
+    /// Acquires all members; waits without a limit unless [`wait`](Acquire::wait) sets one.
     ///
     /// # Errors
-    /// `WaitTimeout` if not all were free in time, with the one that was in the way at the end; what the member that failed
-    /// said, and where, after all others were let go, and what went wrong with that; `Config` for no locks at all.
+    /// `WaitTimeout` if not all were free in time, with the last busy one; the error of the member that failed, and its store,
+    /// after all others were released, with the errors of these releases; `Config` for no locks at all.
     #[track_caller]
     pub fn lock(&self) -> Acquire<MultiGuard, Must> {
         Acquire::all(self.members.clone())
     }
 
-    /// Acquires all if it can: one attempt unless [`wait`](Acquire::wait) says more. `None` if one is busy.
+    /// Acquires all members, or returns `None` if one is busy: one attempt unless [`wait`](Acquire::wait) sets a wait.
     ///
     /// # Errors
     /// As [`lock`](MultiLock::lock), but never `WaitTimeout`.
@@ -108,7 +109,7 @@ impl MultiLock {
 /// let locks = distlock::Locks::memory();
 /// let both = locks.multi(["acct:1", "acct:2"]).lock().await?;
 /// assert!(!both.is_lost() && locks.mutex("acct:2").is_locked().await?);
-/// both.unlock().await?; // both; says if one of them had been lost
+/// both.unlock().await?; // `Lost` if one of them had been lost
 /// assert!(!locks.mutex("acct:2").is_locked().await?);
 /// # Ok::<(), distlock::Error>(()) }).unwrap();
 /// ```
@@ -130,30 +131,30 @@ impl From<Got> for MultiGuard {
 }
 
 impl MultiGuard {
-    /// The guard of each member, in the order in which they were taken.
+    /// Returns the guard of each member, in the order in which they were acquired.
     pub fn guards(&self) -> &[Guard] {
         &self.guards
     }
 
-    /// Who holds the members, one owner for all of them; pass it on to re-enter. (Permits have one each.)
+    /// Returns the owner of the members, one for all of them; pass it on to re-enter. (Permits have one each.)
     pub fn owner(&self) -> &Owner {
         self.guards[0].owner()
     }
 
-    /// The highest fencing token among its members; `None` if none of them is fenced.
+    /// Returns the highest fencing token among the members; `None` if none of them is fenced.
     pub fn token(&self) -> Option<u64> {
         let fenced = self.guards.iter().filter(|guard| guard.hold.tenure.what == What::Fenced);
         fenced.map(|guard| guard.hold.tenure.token()).max()
     }
 
-    /// Releases all at once, whatever becomes of each, and says everything that went wrong.
+    /// Releases all members at the same time, each even if others fail, and returns every error in one.
     ///
     /// # Cancel safety
-    /// Dropping the future loses the answer, not the releases.
+    /// If the future is dropped, the releases are completed in the background.
     ///
     /// # Errors
-    /// The error of the member that failed, and where; if several did, the words of all, and the kind of the first, or `Lost` if one
-    /// of them was.
+    /// The error of the member that failed, and its store; if several failed, the messages of all, and the kind of the first, or `Lost`
+    /// if one of them was lost.
     pub async fn unlock(self) -> Result<()> {
         let holds: Vec<Hold> = self.guards.into_iter().map(|guard| guard.hold).collect();
         engine::unlock_all(holds).await
@@ -165,23 +166,23 @@ impl MultiGuard {
         engine::block_on(&*env, Box::pin(self.unlock()))
     }
 
-    /// Ends when one of the members is lost. Never ends if they are released.
+    /// Returns a future that completes when one of the members is lost, and never if they are released. As [`Guard::lost`].
     pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
         let each = self.guards.iter().map(|guard| guard.hold.tenure.vitals.clone()).collect();
         together::first_lost(each, self.guards[0].hold.tenure.engine.env.clone())
     }
 
-    /// Whether one of the members is lost.
+    /// Returns whether one of the members is lost.
     pub fn is_lost(&self) -> bool {
         self.state() == State::Lost
     }
 
-    /// The worst of the members' states.
+    /// Returns the worst of the members' states.
     pub fn state(&self) -> State {
         State::worst(self.guards.iter().map(Guard::state))
     }
 
-    /// How long all are surely held if nobody renews them; zero once one is lost.
+    /// Returns the time until the first deadline of a member if none is renewed; zero once one is lost.
     pub fn remaining(&self) -> Duration {
         self.guards.iter().map(Guard::remaining).min().unwrap_or(Duration::MAX)
     }
@@ -197,8 +198,8 @@ impl MultiGuard {
         Ok(())
     }
 
-    /// Forgets the guard without releasing: every member stays, unrenewed, until its lease ends or somebody calls its
-    /// `unlock` with the owner this returns.
+    /// Forgets the guard without releasing: every member stays, unrenewed, until its lease ends or its `unlock` is called with the
+    /// owner that this returns.
     pub fn leak(self) -> Owner {
         let owner = *self.owner();
         for guard in self.guards {
@@ -207,10 +208,10 @@ impl MultiGuard {
         owner
     }
 
-    /// Runs `work` while all are held and drops it when one is lost.
+    /// Runs `work` and drops it when the loss of a member is noticed.
     ///
     /// # Errors
-    /// `Lost`; what `work` had done by then, it has done.
+    /// `Lost`; what `work` has done so far is not undone.
     pub async fn while_held<F: Future>(&self, work: F) -> Result<F::Output> {
         let work = work.instrument(self.held_span());
         let done = together::unless(self.lost(), || self.is_lost(), work).await;

@@ -13,14 +13,14 @@ use crate::store::{Kind, What};
 
 /// One owner at a time: Redisson's `RLock`.
 ///
-/// A handle is a name; it costs nothing and can be cloned. What is held is the [`Guard`].
+/// A handle is a name: creating and cloning one does no I/O. The hold is the [`Guard`].
 ///
 /// # When not
-/// When waiters must be served in the order in which they came, or when many may read at once.
+/// When waiters must be served in the order of arrival ([`Fair`](crate::Fair)), or when many may read at once ([`Rw`](crate::Rw)).
 ///
 /// # Guarantees
-/// At most one owner is inside while the store keeps its memory and the holder obeys [`Guard::lost`]. The guides say
-/// what cannot be promised, and what a fencing token adds.
+/// At most one owner holds the lock while the store keeps its data, no process forces the lock free, and holders obey
+/// [`Guard::lost`]. What cannot be promised: [`mod@crate::guarantees`]; what a fencing token adds: [`mod@crate::fencing`].
 ///
 /// # If the holder dies
 /// The lock is free when its lease ends: at most the watchdog's timeout (30 s unless configured) after the last renewal.
@@ -59,33 +59,34 @@ impl Mutex {
         Mutex { handle: Handle::new(engine, name, Kind::Mutex) }
     }
 
-    /// What serves it here: [`Builder::mutex_as`](crate::Builder::mutex_as).
+    /// The kind that serves it: [`Builder::mutex_as`](crate::Builder::mutex_as).
     fn what(&self) -> What {
         self.handle.engine.tuning.mutex_as
     }
 
     pub(super) fn member(self) -> Member {
         let what = self.what();
-        // Nobody calls out the release of a plain value.
+        // The release of a plain value is not published.
         let spin = (what == What::Simple).then(Backoff::default);
         Member { spin, ..self.handle.member(what) }
     }
 
-    /// Acquires; waits for as long as it takes, or [`wait`](Acquire::wait) says.
+    /// Acquires the lock; waits without a limit unless [`wait`](Acquire::wait) sets one.
     ///
     /// # Cancel safety
-    /// Dropping the future at any point leaves nothing behind: an acquisition that is under way falls back by itself.
+    /// If the future is dropped, an in-flight acquire is rolled back in the background; if the store is unreachable, it ends with its
+    /// lease.
     ///
     /// # Errors
     /// `WaitTimeout` if the lock stayed busy for the whole wait; `Unavailable` or `Indeterminate` if the store cannot be
-    /// reached; `NotDurable` if too few replicas have it ([`Durability`](crate::Durability)); `Conflict` if something else stands
-    /// under the name; `InvalidName`, `InvalidDuration`, `Closed`.
+    /// reached; `NotDurable` if too few replicas have it ([`Durability`](crate::Durability)); `Conflict` if the name holds
+    /// something else; `InvalidName`, `InvalidDuration`, `Closed`.
     #[track_caller]
     pub fn lock(&self) -> Acquire<Guard, Must> {
         Acquire::one(self.clone().member())
     }
 
-    /// Acquires if it can: one attempt unless [`wait`](Acquire::wait) says more. `None` if the lock is busy.
+    /// Acquires the lock, or returns `None` if it is busy: one attempt unless [`wait`](Acquire::wait) sets a wait.
     ///
     /// # Cancel safety
     /// As [`lock`](Mutex::lock).

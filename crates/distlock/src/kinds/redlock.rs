@@ -10,24 +10,24 @@ use crate::member::Member;
 use crate::request::{Acquire, May, Must};
 use crate::store::{Kind, What};
 
-/// One owner at a time, as a majority of independent servers see it: Redisson's `RedissonRedLock`.
+/// One owner at a time, by a majority of independent servers: Redisson's `RedissonRedLock`.
 ///
 /// Each node is a `Locks` of its own, on a server that shares nothing with the others: no replication between them, no common
 /// disk.
 ///
 /// # When not
-/// When one server, with or without replicas, is good enough: that is simpler and faster. When a loss must be impossible:
-/// then the resource must check a fencing token, which a majority cannot number.
+/// When one server, with or without replicas, is good enough: that is simpler and faster. When a second writer must be impossible:
+/// then the resource must check a fencing token, which a majority cannot issue.
 ///
 /// # Guarantees
-/// At most one owner is inside while a majority of the servers keep their memory and clocks differ in rate by less than one
-/// per cent. A minority that is down, slow or refuses does not matter. A server that comes back empty gets the hold back
-/// with the next renewal, as long as a majority still has it; a server that comes back empty *during* a hold without
-/// renewal can, together with others that never had the hold, make a second majority: keep restarted servers out for longer
-/// than the longest lease.
+/// At most one owner holds the lock while a majority of the servers keep their data, clocks differ in rate by less than one
+/// per cent, no process forces the lock free, and holders obey [`Guard::lost`]. A minority that is down, slow or refuses does not
+/// matter. A server that restarts empty gets the hold back with the next renewal, as long as a majority still has it; a server that
+/// restarts empty *during* a hold without renewal can, together with others that never had the hold, make a second majority: keep
+/// restarted servers out for longer than the longest lease.
 ///
-/// When `unlock` returns, a majority has let go. The last server may take a moment more, so a single try that comes from elsewhere in
-/// that moment can find the lock busy: give it a short [`wait`](Acquire::wait).
+/// When `unlock` returns, a majority has released the lock. The last server may take a moment more, so a single try of another process
+/// in that moment can find the lock busy: give it a short [`wait`](Acquire::wait).
 ///
 /// # If the holder dies
 /// The lock is free when its lease has ended on a majority.
@@ -42,7 +42,7 @@ use crate::store::{Kind, What};
 /// use std::time::Duration;
 /// use distlock::{Locks, RedLock};
 ///
-/// let nodes = [Locks::memory(), Locks::memory(), Locks::memory()]; // as a rule: three or five servers
+/// let nodes = [Locks::memory(), Locks::memory(), Locks::memory()]; // in production: three or five servers
 /// let ledger = RedLock::new("ledger", &nodes);
 /// let guard = ledger.lock().wait(Duration::from_secs(1)).lease(Duration::from_secs(8)).await?;
 /// assert!(ledger.try_lock().await?.is_none());
@@ -58,7 +58,7 @@ pub struct RedLock {
 exclusive_handle!(RedLock, What::Exclusive);
 
 impl RedLock {
-    /// The lock with this name on a majority of these servers.
+    /// Returns the lock with this name on a majority of these servers.
     pub fn new(name: impl AsRef<str>, nodes: &[Locks]) -> RedLock {
         let (engine, name) = match Locks::majority_of(nodes) {
             Ok(all) => (all.engine(), all.full_name(name.as_ref())),
@@ -71,20 +71,21 @@ impl RedLock {
         RedLock { handle: Handle::new(engine, name, Kind::Redlock) }
     }
 
-    /// Acquires; waits for as long as it takes, or [`wait`](Acquire::wait) says.
+    /// Acquires the lock; waits without a limit unless [`wait`](Acquire::wait) sets one.
     ///
     /// # Cancel safety
-    /// Dropping the future at any point leaves nothing behind on any server that can be reached.
+    /// If the future is dropped, an in-flight acquire is rolled back in the background; on a server that is unreachable, it ends with
+    /// its lease.
     ///
     /// # Errors
-    /// `NoQuorum` if too few servers answer, with what each of them said; `WaitTimeout` if the lock stayed busy; `Config` if
+    /// `NoQuorum` if too few servers reply, with the error of each; `WaitTimeout` if the lock stayed busy; `Config` if
     /// the nodes are not different servers; the rest as [`Mutex::lock`](crate::Mutex::lock).
     #[track_caller]
     pub fn lock(&self) -> Acquire<Guard, Must> {
         self.handle.acquire(What::Exclusive)
     }
 
-    /// Acquires if it can: one attempt unless [`wait`](Acquire::wait) says more. `None` if the lock is busy.
+    /// Acquires the lock, or returns `None` if it is busy: one attempt unless [`wait`](Acquire::wait) sets a wait.
     ///
     /// # Errors
     /// As [`lock`](RedLock::lock), but never `WaitTimeout`.
@@ -104,13 +105,13 @@ impl From<RedLock> for Member {
 pub(crate) fn check(nodes: &[Locks]) -> Result<()> {
     let wrong = |text: String| Err(Error::new(ErrorKind::Config, text));
     let Some(first) = nodes.first() else {
-        return wrong("it has no servers: give RedLock::new at least one".to_owned());
+        return wrong("the RedLock has no servers: pass at least one to RedLock::new".to_owned());
     };
     for (at, node) in nodes.iter().enumerate() {
         if node.prefix() != first.prefix() {
             let (one, other) = (first.prefix(), node.prefix());
             let text = format!(
-                "its servers have different prefixes, {one:?} and {other:?}: connect to all with the same"
+                "the servers of the RedLock have different prefixes, {one:?} and {other:?}: connect to all with the same prefix"
             );
             return wrong(text);
         }

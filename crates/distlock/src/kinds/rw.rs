@@ -15,33 +15,33 @@ use crate::store::{Kind, Mode, Snapshot, What};
 
 /// Many readers or one writer: Redisson's `RReadWriteLock`.
 ///
-/// A handle is a name; it costs nothing and can be cloned. What is held is a [`ReadGuard`] or a [`WriteGuard`].
+/// A handle is a name: creating and cloning one does no I/O. The hold is a [`ReadGuard`] or a [`WriteGuard`].
 ///
 /// # When not
-/// When reading is brief: a [`Mutex`](crate::Mutex) costs less. When whoever reads may want to write: an owner that reads
-/// cannot write before it has let go of its read, and one that waits to write while it reads waits for ever. Take the
-/// writing half from the start and [`downgrade`](WriteGuard::downgrade). Whoever reads and reads again must say that it is
-/// the same: with [`owner`](Acquire::owner) or inside [`Owner::scope`]. As a stranger it may have to stand behind a writer
-/// that waits for its first read to end.
+/// When reading is brief: a [`Mutex`](crate::Mutex) costs less. When a reader may want to write: an owner that reads
+/// cannot write before it has released its read, and one that waits to write while it reads waits for ever. Acquire the
+/// writing half from the start and [`downgrade`](WriteGuard::downgrade). A reader that reads again meanwhile must pass its owner,
+/// with [`owner`](Acquire::owner) or inside [`Owner::scope`]: with another owner it may wait for a writer that waits for its first
+/// read to end.
 ///
 /// # Guarantees
-/// - Never two writers, and never a writer together with a reader that is somebody else, while the store keeps its memory
-///   and holders obey [`Guard::lost`](crate::Guard::lost).
+/// - Never two writers, and never a writer together with a reader that has another owner, while the store keeps its data, no process
+///   forces the lock free, and holders obey [`Guard::lost`](crate::Guard::lost).
 /// - A writer may read as well: pass its owner on, or [`downgrade`](WriteGuard::downgrade).
 /// - Each reader has a lease of its own. A short one never ends another's, and a reader that died keeps a writer out for
-///   no longer than its own lease. Levels of one owner share one life, that of the longest.
-/// - **Readers do not keep a writer out for ever.** While a writer waits for readers, readers of this library that come
-///   later stand behind it; those who are inside may go deeper. A writer that gives up or dies is stood behind no longer,
-///   at the latest after 2.5 s. A single try is stood behind by nobody.
-/// - **Nor do writers a reader.** When a writer leaves, whoever waits is told, readers and writers alike, and whoever asks
-///   first is next: a race that anybody can win, not an order. All readers that wait come in together.
+///   no longer than its own lease. Re-entries of one owner share one lease, the longest.
+/// - **Readers do not keep a writer out for ever.** While a writer waits for readers, later readers of this library wait until it
+///   has had its turn; owners that read already may re-enter. If the writer gives up or dies, they wait for at most 2.5 s more.
+///   A single try to write delays no reader.
+/// - **Writers have no priority.** When a writer releases, all waiters are notified, readers and writers alike, and the first that
+///   asks acquires: a race, not an order. All readers that wait acquire together.
 ///
 /// # If the holder dies
-/// What it held is free when its lease ends: at most the watchdog's timeout (30 s unless configured) after the last renewal.
+/// Its hold is free when its lease ends: at most the watchdog's timeout (30 s unless configured) after the last renewal.
 ///
 /// # Redisson compatibility
 /// The same keys, channel and messages as `RedissonClient.getReadWriteLock(name)`: Java and Rust exclude and wake each
-/// other. Java's readers know nothing of a writer of this library that waits, and do not stand behind it. Java's watchdog
+/// other. Java's readers do not see that a writer of this library waits, and do not wait for it. Java's watchdog
 /// sets the time to live of the whole lock: if a Java reader dies, a longer lease of a reader here ends with it, unless this
 /// library's watchdog renews that one.
 ///
@@ -61,7 +61,7 @@ use crate::store::{Kind, Mode, Snapshot, What};
 ///
 /// let writing = prices.write().await?; // alone
 /// assert!(prices.try_read().await?.is_none());
-/// let reading = writing.downgrade().await?; // reads on, and lets other readers in
+/// let reading = writing.downgrade().await?; // reads on, beside other readers
 /// assert!(prices.try_read().await?.is_some());
 /// reading.unlock().await?;
 /// # Ok::<(), distlock::Error>(())
@@ -72,7 +72,7 @@ pub struct Rw {
     handle: Handle,
 }
 
-/// Is implemented by no type: it words the compiler's error for `rw.lock()`.
+/// No type implements it: it words the compiler's error for `rw.lock()`.
 #[diagnostic::on_unimplemented(
     message = "a read-write lock is taken by `read()` or `write()`",
     label = "call `read()` or `write()` (or `try_read()`, `try_write()`) instead",
@@ -144,21 +144,22 @@ impl Rw {
         Rw { handle: Handle::new(engine, name, Kind::Rw) }
     }
 
-    /// Acquires to read; waits for as long as it takes, or [`wait`](Acquire::wait) says.
+    /// Acquires the lock to read; waits without a limit unless [`wait`](Acquire::wait) sets one.
     ///
     /// # Cancel safety
-    /// Dropping the future at any point leaves nothing behind: an acquisition that is under way falls back by itself.
+    /// If the future is dropped, an in-flight acquire is rolled back in the background; if the store is unreachable, it ends with its
+    /// lease.
     ///
     /// # Errors
-    /// `WaitTimeout` if it could not be had for the whole wait; `Unavailable` or `Indeterminate` if the store cannot be
-    /// reached; `Conflict` if something else stands under the name; `InvalidName`, `InvalidDuration`, `Closed`.
+    /// `WaitTimeout` if the lock stayed busy for the whole wait; `Unavailable` or `Indeterminate` if the store cannot be
+    /// reached; `Conflict` if the name holds something else; `InvalidName`, `InvalidDuration`, `Closed`.
     #[track_caller]
     pub fn read(&self) -> Acquire<ReadGuard, Must> {
         self.handle.acquire(What::Read)
     }
 
-    /// Acquires to read if it can: one attempt unless [`wait`](Acquire::wait) says more. `None` if somebody else writes, or
-    /// waits to.
+    /// Acquires the lock to read, or returns `None` if another owner writes or waits to write: one attempt unless
+    /// [`wait`](Acquire::wait) sets a wait.
     ///
     /// # Cancel safety
     /// As [`read`](Rw::read).
@@ -170,11 +171,11 @@ impl Rw {
         self.handle.acquire(What::Read)
     }
 
-    /// Acquires to write; waits for as long as it takes, or [`wait`](Acquire::wait) says. Readers that come meanwhile stand
-    /// behind it.
+    /// Acquires the lock to write; waits without a limit unless [`wait`](Acquire::wait) sets one. Readers that come meanwhile wait
+    /// until it has had its turn.
     ///
     /// # Cancel safety
-    /// As [`read`](Rw::read); readers that stood behind it come in at once.
+    /// As [`read`](Rw::read); readers that waited for it acquire at once.
     ///
     /// # Errors
     /// As [`read`](Rw::read).
@@ -183,7 +184,8 @@ impl Rw {
         self.handle.acquire(WRITE)
     }
 
-    /// Acquires to write if it can: one attempt unless [`wait`](Acquire::wait) says more. `None` if anybody reads or writes.
+    /// Acquires the lock to write, or returns `None` if an owner reads or writes: one attempt unless [`wait`](Acquire::wait) sets a
+    /// wait.
     ///
     /// # Cancel safety
     /// As [`write`](Rw::write).
@@ -195,84 +197,86 @@ impl Rw {
         self.handle.acquire(WRITE)
     }
 
-    /// A read hold as one of several locks that are [acquired together](crate::MultiLock).
+    /// Returns the reading half as one of several locks that are [acquired together](crate::MultiLock).
     pub fn reader(&self) -> Member {
         self.handle.clone().member(What::Read)
     }
 
-    /// The write hold as one of several locks that are [acquired together](crate::MultiLock).
+    /// Returns the writing half as one of several locks that are [acquired together](crate::MultiLock).
     pub fn writer(&self) -> Member {
         self.handle.clone().member(WRITE)
     }
 
-    /// Throws every reader out; true if there was one. Does nothing while somebody writes, be it one who reads as well.
+    /// Removes every read hold and returns whether there was one. Does nothing while an owner writes, even if it reads as well.
     ///
-    /// For operators: readers in this process learn of it at once, those elsewhere when they renew.
+    /// For operators. A guard of the same `Locks` (or a clone of it) is lost at once; any other guard at its next renewal, or with a
+    /// fixed lease at its deadline. Until then its holder works beside the next one.
     pub async fn force_unlock_read(&self) -> Result<bool> {
         Ok(self.handle.force(What::Read).await?.is_held())
     }
 
-    /// Throws the writer out, with what it reads; true if there was one. Does nothing while nobody writes.
+    /// Removes the write hold, with the read holds of the same owner, and returns whether there was one. Does nothing while no owner
+    /// writes.
     ///
-    /// For operators: a writer in this process learns of it at once, one elsewhere when it renews.
+    /// For operators. Guards are lost as with [`force_unlock_read`](Rw::force_unlock_read).
     pub async fn force_unlock_write(&self) -> Result<bool> {
         Ok(self.handle.force(WRITE).await?.is_held())
     }
 
-    /// Frees what `owner` reads although its guard is gone, for instance after [`ReadGuard::leak`].
+    /// Frees the read hold of `owner` whose guard is gone, for instance after [`ReadGuard::leak`].
     ///
     /// # Errors
-    /// `NotHeld` if that owner does not read, or does so through a guard of this process.
+    /// `NotHeld` if that owner does not read, or does so through a guard of this `Locks`.
     pub async fn unlock_read(&self, owner: &Owner) -> Result<()> {
         self.handle.unlock(What::Read, owner).await
     }
 
-    /// Frees what `owner` writes although its guard is gone, for instance after [`WriteGuard::leak`].
+    /// Frees the write hold of `owner` whose guard is gone, for instance after [`WriteGuard::leak`].
     ///
     /// # Errors
-    /// `NotHeld` if that owner does not write, or does so through a guard of this process.
+    /// `NotHeld` if that owner does not write, or does so through a guard of this `Locks`.
     pub async fn unlock_write(&self, owner: &Owner) -> Result<()> {
         self.handle.unlock(WRITE, owner).await
     }
 
-    /// Whether anybody reads; a writer that reads as well does.
+    /// Returns whether an owner reads; a writer that reads as well counts.
     pub async fn is_read_locked(&self) -> Result<bool> {
         Ok(self.inspect().await?.holders.iter().any(|holder| holder.mode == Mode::Read))
     }
 
-    /// Whether anybody writes.
+    /// Returns whether an owner writes.
     pub async fn is_write_locked(&self) -> Result<bool> {
         Ok(self.inspect().await?.holders.iter().any(|holder| holder.mode == Mode::Write))
     }
 
-    /// Whether anybody reads or writes.
+    /// Returns whether an owner reads or writes.
     pub async fn is_locked(&self) -> Result<bool> {
         Ok(self.inspect().await?.is_held())
     }
 
-    /// Whether this owner reads or writes.
+    /// Returns whether this owner reads or writes.
     pub async fn is_held_by(&self, owner: &Owner) -> Result<bool> {
         let seen = self.inspect().await?;
         Ok(seen.depth_of(&self.handle.engine.owner_of(&seen.name, *owner)) > 0)
     }
 
-    /// How many times this owner reads.
+    /// Returns how many read holds this owner has.
     pub async fn read_hold_count(&self, owner: &Owner) -> Result<u32> {
         self.count(owner, Mode::Read).await
     }
 
-    /// How many times this owner writes.
+    /// Returns how many write holds this owner has.
     pub async fn write_hold_count(&self, owner: &Owner) -> Result<u32> {
         self.count(owner, Mode::Write).await
     }
 
-    /// How long it stays locked unless it is renewed, with several readers as long as the last of them; `None` if it is
+    /// Returns how long the lock stays held unless it is renewed, with several readers as long as the last of them; `None` if it is
     /// free.
     pub async fn ttl(&self) -> Result<Option<Duration>> {
         Ok(self.inspect().await?.ttl)
     }
 
-    /// Everything the store knows about it.
+    /// Returns everything that the store knows about the lock.
     pub async fn inspect(&self) -> Result<Snapshot> {
         self.handle.inspect(What::Read).await
     }
@@ -284,7 +288,7 @@ impl Rw {
         Ok(own.map(|holder| holder.depth).sum())
     }
 
-    /// The full name, prefix included; empty if the name is not valid.
+    /// Returns the full name, prefix included; empty if the name is not valid.
     pub fn name(&self) -> &str {
         self.handle.name()
     }

@@ -11,31 +11,32 @@ use crate::member::Member;
 use crate::request::{Acquire, May, Must};
 use crate::store::{Kind, What};
 
-/// One owner at a time, as a plain value: `SET name owner NX PX lease`. What programs without a lock library write by hand,
-/// and what redis-py's `Lock`, redsync and node-redlock use.
+/// One owner at a time, as a plain value: `SET name owner NX PX lease`. The format of hand-written locks, and of redis-py's `Lock`,
+/// redsync and node-redlock.
 ///
 /// # When not
-/// When no such program shares the name: a [`Mutex`](crate::Mutex) wakes its waiters, this one's ask again and again.
+/// When no such program shares the name: a [`Mutex`](crate::Mutex) wakes its waiters, those of this kind poll.
 ///
 /// # Guarantees
-/// Those of a [`Mutex`](crate::Mutex), but a waiter gets in up to one [pause](Backoff) after the release. However many wait in
-/// one process, one of them asks. Nothing here publishes or subscribes, so it works where pub/sub is forbidden.
+/// Those of a [`Mutex`](crate::Mutex), but a waiter acquires up to one [pause](Backoff) after the release. However many wait in
+/// one process, one of them polls. No command publishes or subscribes, so it works where Pub/Sub is forbidden.
 ///
 /// # If the holder dies
 /// The lock is free when its lease ends: at most the watchdog's timeout (30 s unless configured) after the last renewal.
 ///
 /// # Cancel safety
-/// Dropping a request at any point leaves nothing held.
+/// If the future of an acquire is dropped, an in-flight acquire is rolled back in the background; if the store is unreachable, it ends
+/// with its lease.
 ///
 /// # Errors
-/// Those of a [`Mutex`](crate::Mutex). A value without a time to live is a `Conflict`: redis-py's `Lock` writes one unless it
-/// is given a `timeout`.
+/// Those of a [`Mutex`](crate::Mutex). A value without a time to live is a `Conflict`: redis-py's `Lock` writes one if it
+/// has no `timeout`.
 ///
 /// # Redisson compatibility
 /// None: Redisson has no such lock. A [`Mutex`](crate::Mutex) of the same name is a `Conflict`. The value is the
 /// [`Owner`](crate::Owner); re-entry is counted in the process that holds it and not in the store, so
-/// [`hold_count`](Simple::hold_count) is at most 1. [`Locks::list`](crate::Locks::list) leaves these locks out on a server,
-/// where they look like any other value.
+/// [`hold_count`](Simple::hold_count) is at most 1. [`Locks::list`](crate::Locks::list) omits these locks on a server,
+/// where they cannot be told from other values.
 ///
 /// # Examples
 /// ```
@@ -49,7 +50,7 @@ use crate::store::{Kind, What};
 ///
 /// match report.try_lock().wait(Duration::from_secs(3)).lease(Duration::from_secs(60)).await? {
 ///     Some(guard) => guard.unlock().await?,
-///     None => println!("somebody else is at it"),
+///     None => println!("another process writes it"),
 /// }
 /// # Ok::<(), distlock::Error>(())
 /// # }).unwrap();
@@ -67,16 +68,17 @@ impl Simple {
         Simple { handle: Handle::new(engine, name, Kind::Simple), backoff: Backoff::default() }
     }
 
-    /// The same with other pauses between attempts. [`Backoff::default`] unless set.
+    /// Sets the pauses between attempts. [`Backoff::default`] unless set.
     #[must_use]
     pub fn backoff(self, backoff: Backoff) -> Simple {
         Simple { backoff, ..self }
     }
 
-    /// Acquires; waits for as long as it takes, or [`wait`](Acquire::wait) says.
+    /// Acquires the lock; waits without a limit unless [`wait`](Acquire::wait) sets one.
     ///
     /// # Cancel safety
-    /// Dropping the future at any point leaves nothing behind: an acquisition that is under way falls back by itself.
+    /// If the future is dropped, an in-flight acquire is rolled back in the background; if the store is unreachable, it ends with its
+    /// lease.
     ///
     /// # Errors
     /// As [`Mutex::lock`](crate::Mutex::lock).
@@ -85,7 +87,7 @@ impl Simple {
         self.handle.acquire(What::Simple).polling(self.backoff)
     }
 
-    /// Acquires if it can: one attempt unless [`wait`](Acquire::wait) says more. `None` if the lock is busy.
+    /// Acquires the lock, or returns `None` if it is busy: one attempt unless [`wait`](Acquire::wait) sets a wait.
     ///
     /// # Cancel safety
     /// As [`lock`](Simple::lock).

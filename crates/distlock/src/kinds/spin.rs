@@ -1,4 +1,4 @@
-//! One owner at a time; those who wait poll.
+//! One owner at a time; waiters poll.
 
 use std::sync::Arc;
 
@@ -11,28 +11,29 @@ use crate::member::Member;
 use crate::request::{Acquire, May, Must};
 use crate::store::{Kind, What};
 
-/// One owner at a time; those who wait ask again and again instead of listening: Redisson's `RSpinLock`.
+/// One owner at a time, for which waiters poll instead of subscribing: Redisson's `RSpinLock`.
 ///
 /// # When not
-/// Nearly always: a [`Mutex`](crate::Mutex) gets in sooner and asks less. This one is for servers and proxies that have no
-/// pub/sub, and for locks that are hardly ever waited for and whose subscriptions would cost more than a few questions.
+/// Nearly always: a [`Mutex`](crate::Mutex) is acquired sooner and with fewer requests. This one is for servers and proxies that have no
+/// Pub/Sub, and for locks that are so rarely contended that subscriptions would cost more than a few polls.
 ///
 /// # Guarantees
-/// Those of a [`Mutex`](crate::Mutex), but a waiter gets in up to one [pause](Backoff) after the release. However many wait in
-/// one process, one of them asks. No command here subscribes to anything.
+/// Those of a [`Mutex`](crate::Mutex), but a waiter acquires up to one [pause](Backoff) after the release. However many wait in
+/// one process, one of them polls. No command subscribes to anything.
 ///
 /// # If the holder dies
 /// The lock is free when its lease ends: at most the watchdog's timeout (30 s unless configured) after the last renewal.
 ///
 /// # Cancel safety
-/// Dropping a request at any point leaves nothing held.
+/// If the future of an acquire is dropped, an in-flight acquire is rolled back in the background; if the store is unreachable, it ends
+/// with its lease.
 ///
 /// # Errors
 /// Those of a [`Mutex`](crate::Mutex).
 ///
 /// # Redisson compatibility
-/// The same hash as `RedissonClient.getSpinLock(name)` and `getLock(name)`. Releases are called out as a
-/// [`Mutex`](crate::Mutex)'s are, which Redisson's spin lock does not do: whoever listens on the same name is woken.
+/// The same hash as `RedissonClient.getSpinLock(name)` and `getLock(name)`. Releases are published as a
+/// [`Mutex`](crate::Mutex)'s are, which Redisson's spin lock does not do: waiters of a mutex with the same name are woken.
 ///
 /// # Examples
 /// ```
@@ -63,16 +64,17 @@ impl Spin {
         Spin { handle: Handle::new(engine, name, Kind::Spin), backoff: Backoff::default() }
     }
 
-    /// The same with other pauses between attempts. [`Backoff::default`] unless set.
+    /// Sets the pauses between attempts. [`Backoff::default`] unless set.
     #[must_use]
     pub fn backoff(self, backoff: Backoff) -> Spin {
         Spin { backoff, ..self }
     }
 
-    /// Acquires; waits for as long as it takes, or [`wait`](Acquire::wait) says.
+    /// Acquires the lock; waits without a limit unless [`wait`](Acquire::wait) sets one.
     ///
     /// # Cancel safety
-    /// Dropping the future at any point leaves nothing behind: an acquisition that is under way falls back by itself.
+    /// If the future is dropped, an in-flight acquire is rolled back in the background; if the store is unreachable, it ends with its
+    /// lease.
     ///
     /// # Errors
     /// As [`Mutex::lock`](crate::Mutex::lock).
@@ -81,7 +83,7 @@ impl Spin {
         self.handle.acquire(What::Exclusive).polling(self.backoff)
     }
 
-    /// Acquires if it can: one attempt unless [`wait`](Acquire::wait) says more. `None` if the lock is busy.
+    /// Acquires the lock, or returns `None` if it is busy: one attempt unless [`wait`](Acquire::wait) sets a wait.
     ///
     /// # Cancel safety
     /// As [`lock`](Spin::lock).

@@ -1,4 +1,4 @@
-//! One process: a table of state machines.
+//! The store of `memory:`: a table of entries in this process.
 
 mod store;
 mod table;

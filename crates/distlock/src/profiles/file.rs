@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 
 #[derive(Default)]
 pub(super) struct File {
-    /// With where it stands.
+    /// With its place in the file.
     pub(super) default: Option<(String, Place)>,
     pub(super) profiles: Vec<(String, Settings)>,
 }
@@ -51,7 +51,11 @@ pub(super) fn parse(text: &str, path: &str) -> Result<File> {
                 return Err(reader.wrong(at, "profile", "tables, as in [profile.main]", other));
             }
             (other, _) => {
-                return Err(reader.error(at, other, "no such key: there are default and profile"));
+                return Err(reader.error(
+                    at,
+                    other,
+                    "no such key: the keys are default and profile",
+                ));
             }
         }
     }
@@ -161,10 +165,10 @@ mod tests {
             ("watchdog = 0", "use 100ms to 10 years"),
             ("watchdog = '4000d'", "use 100ms to 10 years"),
             ("fair_patience = '0'", "use 1 ms to 10 years"),
-            ("slow_hold = '0s'", "leave slow_hold out"),
-            ("url = 'reddis://h'", "use memory:, file:/dir, redis://host"),
+            ("slow_hold = '0s'", "omit it for no warnings"),
+            ("url = 'reddis://h'", "use one of memory:"),
             ("url = 'localhost'", "did you mean redis://localhost?"),
-            ("url = ''", "use memory:, file:/dir, redis://host"),
+            ("url = ''", "use one of memory:"),
             #[cfg(feature = "redis")]
             ("url = 'redis://u:canary@h:port'", "the URL cannot be read"),
             #[cfg(all(feature = "redis", not(feature = "cluster")))]

@@ -22,14 +22,14 @@ use crate::together::join_all;
 const FILE: &str = "locks.toml";
 /// Names another file.
 const FILE_VARIABLE: &str = "DISTLOCK_CONFIG";
-/// What the default profile is called if nothing says so and there is not just one.
+/// The name of the default profile if nothing sets it and there is not just one.
 const DEFAULT: &str = "default";
 
-/// Named [`Locks`]: which store serves them, and how, stands in `locks.toml` and in the environment. The code that uses them
-/// never learns which store it is.
+/// Named [`Locks`]: `locks.toml` and the environment set which store serves them, and how. The code that uses them
+/// does not depend on the store.
 ///
 /// ```toml
-/// default = "main"                      # for #[locked] without `profile`, and for DISTLOCK_URL; the only one need not be named
+/// default = "main"                      # for #[locked] without `profile`, and for DISTLOCK_URL; not needed with a single profile
 ///
 /// [profile.main]
 /// url = "redis://127.0.0.1:6379"
@@ -45,24 +45,24 @@ const DEFAULT: &str = "default";
 /// | key | unless set | why |
 /// |---|---|---|
 /// | `url` | none: a profile needs one | where the locks are, see [`Builder::url`] |
-/// | `prefix` | nothing | put before every name, so that programs which share a store do not share names |
+/// | `prefix` | nothing | starts every name, so that programs which share a store do not share names |
 /// | `watchdog` | `30s` | as Redisson: long enough for a pause of the program, short enough to wait for one that crashed |
-/// | `fair_patience` | `300s` | as Redisson: waiters of both share a queue, so their places should last alike |
+/// | `fair_patience` | `300s` | as Redisson: waiters of both share a queue, so their places should last equally long |
 /// | `wait_by` | `"notify"` | `"spin"` polls instead, where Pub/Sub is forbidden, see [`Builder::wait_by`] |
-/// | `mutex_as` | `"mutex"` | what serves a mutex: `"simple"` is the format of hand-made `SET NX PX` locks, `"fair"` keeps an order; see [`Builder::mutex_as`] |
-/// | `acks` | none | how many replicas must have an acquisition before it counts, see [`Durability`](crate::Durability) |
-/// | `lazy` | `false` | a wrong address should be found when the program starts; `true` lets the server come later |
-/// | `holder_info` | off | what the program calls itself; holders then say who they are, at the cost of a write, see [`Builder::holder_info`] |
+/// | `mutex_as` | `"mutex"` | the kind that serves a mutex: `"simple"` is the format of hand-written `SET NX PX` locks, `"fair"` keeps the order of arrival; see [`Builder::mutex_as`] |
+/// | `acks` | none | how many replicas must acknowledge an acquire; a hand-over inside a process needs none, see [`Durability`](crate::Durability) |
+/// | `lazy` | `false` | a wrong address should be reported when the program starts; `true` lets the server start later |
+/// | `holder_info` | off | the name of the program, which is stored with each hold, at the cost of a write, see [`Builder::holder_info`] |
 /// | `slow_hold` | off | warns of holds that take longer; what is long depends on the program, see [`Builder::slow_hold`] |
 ///
-/// Durations are `500ms`, `10s`, `1h30m`. What cannot be used (another key, a URL of no store, a duration that is too short, a
-/// default that is not there) is an error when the file is read. Whether a store answers is found out when its locks are first asked for, or by
-/// [`check`](Profiles::check) for all profiles at once.
+/// Durations are `500ms`, `10s`, `1h30m`. A mistake (an unknown key, a URL of no store, a duration that is too short, a
+/// default that does not exist) is an error when the file is read. A store that does not reply is reported when its locks are first
+/// used, or by [`check`](Profiles::check) for all profiles at once.
 ///
 /// # The environment
 /// `DISTLOCK_URL` is the URL of the default profile, `DISTLOCK_BILLING_URL` that of `billing`, `DISTLOCK_BILLING_WATCHDOG` its
 /// watchdog timeout, and so on for every key: names in capitals, with `_` for everything that is neither letter nor digit. The
-/// environment has the last word, and a URL there is enough for a profile to exist. `DISTLOCK_CONFIG` names another file.
+/// environment overrides the file, and a URL there is enough for a profile to exist. `DISTLOCK_CONFIG` names another file.
 ///
 /// # Use
 /// ```
@@ -71,7 +71,7 @@ const DEFAULT: &str = "default";
 /// use distlock::Profiles;
 ///
 /// let profiles = Profiles::parse("[profile.billing]\nurl = 'memory:'\nprefix = 'bill:'")?;
-/// profiles.check().await?; // connects to all of them: a wrong address or password is found when the program starts
+/// profiles.check().await?; // connects to all of them: a wrong address or password is an error when the program starts
 /// let locks = profiles.locks("billing").await?; // without `check` it connects here
 /// assert_eq!(locks.mutex("42").lock().await?.name(), "bill:42");
 ///
@@ -88,15 +88,15 @@ struct Inner {
     profiles: BTreeMap<String, Settings>,
     /// Of profiles that only the environment knows.
     source: Source,
-    /// Who has asked for a profile gets the same locks again: two would not know of each other's holds.
+    /// Every call for a profile returns the same `Locks`: hold counts are kept per `Locks`.
     connected: Mutex<BTreeMap<String, Arc<OnceCell<Locks>>>>,
 }
 
 static INSTALLED: OnceLock<Profiles> = OnceLock::new();
 
 impl Profiles {
-    /// `locks.toml` where the program was started, or the file that `DISTLOCK_CONFIG` names, and the environment. Without a file
-    /// the environment alone.
+    /// Reads `locks.toml` in the current directory, or the file that `DISTLOCK_CONFIG` names, and the environment. Without a file
+    /// it reads the environment alone.
     ///
     /// # Errors
     /// `Config`, naming file, line and key, or the variable.
@@ -109,7 +109,7 @@ impl Profiles {
         }
     }
 
-    /// The profiles of this file, and the environment.
+    /// Reads the profiles of this file, and the environment.
     ///
     /// # Errors
     /// As [`load`](Profiles::load).
@@ -117,7 +117,7 @@ impl Profiles {
         Profiles::read(path.as_ref(), Source::environment())
     }
 
-    /// The profiles in this text, whatever the environment says.
+    /// Parses the profiles in this text; ignores the environment.
     ///
     /// # Errors
     /// `Config`, naming line and key.
@@ -135,7 +135,7 @@ impl Profiles {
     fn over(file: file::File, source: Source) -> Result<Profiles> {
         let default = match (&file.default, &file.profiles[..]) {
             (Some((named, _)), _) => named.clone(),
-            (None, [(only, _)]) => only.clone(), // whoever has written one means that one
+            (None, [(only, _)]) => only.clone(), // a single profile is the default
             _ => DEFAULT.to_owned(),
         };
         let mut profiles = BTreeMap::new();
@@ -156,21 +156,21 @@ impl Profiles {
         Ok(Profiles(Arc::new(Inner { default, profiles, source, connected })))
     }
 
-    /// Makes these the ones that [`Profiles::get`] and `#[locked]` find.
+    /// Makes these the profiles that [`Profiles::get`] and `#[locked]` use.
     ///
     /// # Errors
-    /// `Config` if others were installed before: code that has found its locks there would not find the new ones.
+    /// `Config` if profiles were installed or used before: code that has its locks from them would not use the new ones.
     pub fn install(self) -> Result<()> {
         INSTALLED.set(self).map_err(|_| {
             config("profiles were installed or used before: install them once, where the program starts".to_owned())
         })
     }
 
-    /// The locks of a profile of those that were [installed](Profiles::install); if none were, of those that
-    /// [`load`](Profiles::load) finds. Connects when it is first asked for.
+    /// Returns the locks of a profile of those that were [installed](Profiles::install); if none were, of those that
+    /// [`load`](Profiles::load) finds. The first call for a profile connects.
     ///
     /// # Errors
-    /// `Config` for a profile that does not exist or cannot be used, `Unavailable` if nobody answers; then the next call tries
+    /// `Config` for a profile that does not exist or cannot be used, `Unavailable` if no server replies; then the next call tries
     /// again.
     pub async fn get(name: &str) -> Result<Locks> {
         Profiles::installed()?.locks(name).await
@@ -189,7 +189,7 @@ impl Profiles {
         Ok(INSTALLED.get_or_init(|| loaded))
     }
 
-    /// The locks of a profile. Connects when it is first asked for.
+    /// Returns the locks of a profile. The first call connects.
     ///
     /// # Errors
     /// As [`get`](Profiles::get).
@@ -206,10 +206,10 @@ impl Profiles {
         once.get_or_try_init(connect).await.cloned()
     }
 
-    /// Connects to the stores of all profiles, at the same time. Call it where the program starts: otherwise a profile whose server is away or whose
-    /// password is wrong is found when it is first used.
+    /// Connects to the stores of all profiles, at the same time. Call it where the program starts: otherwise an unreachable server or a
+    /// wrong password is reported when the profile is first used.
     ///
-    /// Of a profile with `lazy = true` only the settings are checked: its server may come later. Profiles that only the environment knows
+    /// Of a profile with `lazy = true` only the settings are checked: its server may start later. Profiles that are only in the environment
     /// are not in [`names`](Profiles::names), except for the default one: name them with [`check_named`](Profiles::check_named).
     ///
     /// ```
@@ -235,7 +235,7 @@ impl Profiles {
     /// [`check`](Profiles::check) of the profiles with these names.
     ///
     /// # Errors
-    /// As [`check`](Profiles::check); also for a name that is no profile's.
+    /// As [`check`](Profiles::check); also for a name that no profile has.
     pub async fn check_named<N: AsRef<str>>(
         &self,
         names: impl IntoIterator<Item = N>,
@@ -254,7 +254,7 @@ impl Profiles {
         if rest.is_empty() {
             return Err(first.clone());
         }
-        // One that no retry helps decides.
+        // An error that no retry helps takes precedence.
         let worst = failed.iter().find(|e| !e.is_retryable()).unwrap_or(first);
         let each: Vec<String> = failed.iter().map(Error::to_string).collect();
         let (some, all) = (failed.len(), names.len());
@@ -274,8 +274,8 @@ impl Profiles {
         engine::block_on(&System, Box::pin(async move { profiles.locks(&name).await }))
     }
 
-    /// What the profile says, to be changed further before connecting: with an observer, for instance. Such locks are not
-    /// those that [`locks`](Profiles::locks) gives.
+    /// Returns a builder with the settings of the profile, to change them before connecting: to set an observer, for instance. Its
+    /// `Locks` is another one than that of [`locks`](Profiles::locks).
     ///
     /// # Errors
     /// `Config` for a profile that does not exist, or has no URL.
@@ -295,12 +295,12 @@ impl Profiles {
         }
     }
 
-    /// What the profile is called that is meant where none is named.
+    /// Returns the name of the default profile, which is used where none is named.
     pub fn default_name(&self) -> &str {
         &self.0.default
     }
 
-    /// The names of all profiles.
+    /// Returns the names of all profiles of the file, and of the default one of the environment.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.profiles.keys().map(String::as_str)
     }
@@ -317,7 +317,7 @@ impl fmt::Debug for Profiles {
     }
 }
 
-/// What there is instead, and how to make it.
+/// Which profiles exist, and how to define this one.
 fn unknown(name: &str, is_default: bool, profiles: &BTreeMap<String, Settings>) -> String {
     let known: Vec<&str> = profiles.keys().map(String::as_str).collect();
     let variable = match is_default {
@@ -325,8 +325,8 @@ fn unknown(name: &str, is_default: bool, profiles: &BTreeMap<String, Settings>) 
         false => settings::variable(name, "url"),
     };
     let there = match known.is_empty() {
-        true => "there are none".to_owned(),
-        false => format!("there are {}", known.join(", ")),
+        true => "no profiles are defined (locks.toml is read from the current directory, or DISTLOCK_CONFIG names the file)".to_owned(),
+        false => format!("the profiles are {}", known.join(", ")),
     };
     format!(
         "no profile {name:?}: {there}; write [profile.{name}] with a url in locks.toml, or set {variable}"

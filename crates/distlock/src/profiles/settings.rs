@@ -27,7 +27,7 @@ pub(super) const KEYS: [&str; 10] = [
     "slow_hold",
 ];
 
-/// Those whose value is a text and nothing else, with what to write. `false` would be a fine text, too, and mean the contrary.
+/// Those whose value is a text and nothing else, with an example. `false` would be a valid text, too, and mean the contrary.
 const TEXTS: [(&str, &str); 5] = [
     ("url", r#"url = "redis://127.0.0.1:6379""#),
     ("prefix", r#"prefix = "shop:""#),
@@ -71,7 +71,7 @@ impl Settings {
                 self.wait_by = Some(match value {
                     "notify" => WaitBy::Notify,
                     "spin" => WaitBy::Spin,
-                    _ => return Err("it is \"notify\" or \"spin\"".to_owned()),
+                    _ => return Err("must be \"notify\" or \"spin\"".to_owned()),
                 });
             }
             "mutex_as" => {
@@ -79,29 +79,28 @@ impl Settings {
                     "mutex" => Kind::Mutex,
                     "fair" => Kind::Fair,
                     "simple" => Kind::Simple,
-                    _ => return Err("it is \"mutex\", \"fair\" or \"simple\"".to_owned()),
+                    _ => return Err("must be \"mutex\", \"fair\" or \"simple\"".to_owned()),
                 });
             }
             "acks" => {
                 let acks = value.parse().ok().filter(|acks| *acks > 0);
-                self.acks =
-                    Some(acks.ok_or("it is how many replicas must acknowledge, 1 or more")?);
+                self.acks = Some(acks.ok_or("must be how many replicas acknowledge, 1 or more")?);
             }
             "lazy" => {
                 self.lazy = Some(match value {
                     "true" => true,
                     "false" => false,
-                    _ => return Err("it is true or false".to_owned()),
+                    _ => return Err("must be true or false".to_owned()),
                 });
             }
             "holder_info" => self.holder_info = Some(value.to_owned()),
             "slow_hold" => self.slow_hold = Some(time(value, limits::slow_hold)?),
-            _ => return Err(format!("no such key: there are {}", KEYS.join(", "))),
+            _ => return Err(format!("no such key: the keys are {}", KEYS.join(", "))),
         }
         Ok(())
     }
 
-    /// Sets what the environment says of the profile `name`.
+    /// Sets what the environment sets of the profile `name`.
     pub(super) fn overridden(
         &mut self,
         name: &str,
@@ -111,7 +110,7 @@ impl Settings {
         for key in KEYS {
             let mut variables = vec![variable(name, key)];
             if is_default && key == "url" {
-                // The one that names the profile is more particular, and so has the last word.
+                // The one that names the profile is more specific, so it overrides.
                 variables.insert(0, "DISTLOCK_URL".to_owned());
             }
             for variable in variables {

@@ -30,6 +30,7 @@ use crate::durability::Durability;
 use crate::env::{BoxFuture, Env};
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::{Attempt, Claim, Listener, Released, Snapshot, Store, What};
+use crate::too_late::rounded;
 
 use ask::{Asked, Known, ask};
 use listen::Ears;
@@ -59,11 +60,20 @@ impl Quorum {
         Arc::new(Quorum { nodes: nodes.into(), env })
     }
 
-    /// Waits until every node knows of every release, if that is soon.
+    /// Waits until every node knows of every release, if that is soon. A node that does not reply gets little time: its part of a
+    /// hold ends with its lease, and a program that ends must not wait for a dead server.
     pub(crate) async fn settle(&self) {
-        let until = self.env.now().after(config::COMMAND_TIMEOUT);
-        while !self.nodes.iter().all(|node| node.is_settled()) && self.env.now() < until {
-            self.env.sleep_until(self.env.now().after(config::RETRY_FIRST)).await;
+        let now = self.env.now();
+        let (until, until_if_away) = (now.after(config::COMMAND_TIMEOUT), now.after(config::FLUSH));
+        let is_done = |node: &Arc<Node>, now| {
+            node.is_settled() || now >= if node.is_away() { until_if_away } else { until }
+        };
+        loop {
+            let now = self.env.now();
+            if self.nodes.iter().all(|node| is_done(node, now)) {
+                return;
+            }
+            self.env.sleep_until(now.after(config::RETRY_FIRST)).await;
         }
     }
 
@@ -102,9 +112,9 @@ impl Quorum {
         if votes.decided().is_some() || (fresh && votes.is_tie()) {
             return Ok(Attempt::Busy { ttl: free_in(&answers, votes) });
         }
-        let error = self.no_quorum(&answers, |attempt| match attempt {
+        let error = self.no_quorum(&answers, votes, |attempt| match attempt {
             Attempt::Acquired { .. } => "granted".to_owned(),
-            Attempt::Busy { ttl } => format!("busy for {ttl:?}"),
+            Attempt::Busy { ttl } => format!("busy for another {:?}", rounded(*ttl)),
         });
         Err(if fresh { error.undone() } else { error })
     }
@@ -187,11 +197,12 @@ impl Quorum {
             Ok(Released::Freed { heard_by }) => Some(*heard_by),
             _ => None,
         });
-        match (Votes::of(&asked.answers, let_go).decided(), heard.max()) {
+        let votes = Votes::of(&asked.answers, let_go);
+        match (votes.decided(), heard.max()) {
             (Some(true), Some(heard_by)) => Ok(Released::Freed { heard_by }),
             (Some(true), None) => Ok(Released::StillHeld),
             (Some(false), _) => Ok(Released::NotHeld),
-            (None, _) => Err(self.no_quorum(&asked.answers, |released| match released {
+            (None, _) => Err(self.no_quorum(&asked.answers, votes, |released| match released {
                 Released::Freed { .. } => "released".to_owned(),
                 Released::StillHeld => "released one level".to_owned(),
                 Released::NotHeld => "did not hold it".to_owned(),
@@ -212,10 +223,11 @@ impl Quorum {
         let asked = self.each(|node| node.renew(claims), |answers| decided(answers).into()).await;
         let verdict = |at: usize| {
             let column = column(&asked.answers, at);
-            Votes::of(&column, kept).decided().ok_or_else(|| {
-                self.no_quorum(&column, |held| match held {
+            let votes = Votes::of(&column, kept);
+            votes.decided().ok_or_else(|| {
+                self.no_quorum(&column, votes, |held| match held {
                     true => "renewed it".to_owned(),
-                    false => "does not have it".to_owned(),
+                    false => "does not hold it".to_owned(),
                 })
             })
         };
@@ -252,7 +264,8 @@ impl Quorum {
         let decided = |answers: &Answers<Listener>| Votes::of(answers, all).decided().is_some();
         let asked = self.each(step, |answers| decided(answers).into()).await;
         if !decided(&asked.answers) {
-            return Err(self.no_quorum(&asked.answers, |_| "listens".to_owned()));
+            let votes = Votes::of(&asked.answers, all);
+            return Err(self.no_quorum(&asked.answers, votes, |_| "subscribed".to_owned()));
         }
         // A release goes to every node, so hearing of it from any is enough; but those may be the ones that fail next, so
         // the others are listened to as soon as they can be.
@@ -270,17 +283,27 @@ impl Quorum {
         Ok(listener)
     }
 
-    /// Too few agreed, and this is what each of them said. If too many cannot be asked at all, whatever is tried, or have too
-    /// few replicas, that is the trouble.
-    fn no_quorum<T>(&self, answers: &Answers<T>, say: impl Fn(&T) -> String) -> Error {
+    /// The error for an undecided vote, with the reply of each server. Its kind is `NoQuorum`, unless so many servers fail in a way
+    /// that no retry mends that there cannot be a majority: then it is the kind of the first of these errors.
+    fn no_quorum<T>(
+        &self,
+        answers: &Answers<T>,
+        votes: Votes,
+        say: impl Fn(&T) -> String,
+    ) -> Error {
         let each = self.nodes.iter().zip(answers).map(|(node, answer)| match answer {
             Some(Ok(answer)) => format!("{}: {}", node.place, say(answer)),
-            Some(Err(e)) => format!("{}: {e}", node.place),
-            None => format!("{}: no answer yet", node.place),
+            Some(Err(e)) => e.clone().at(&node.place).to_string(),
+            None => format!("{}: no reply yet", node.place),
         });
         let each: Vec<String> = each.collect();
         let (all, need) = (self.nodes.len(), votes::majority(self.nodes.len()));
-        let text = format!("{need} of {all} servers must agree and did not: {}", each.join("; "));
+        let agreed = match votes.yes.max(votes.no) {
+            0 => "none".to_owned(),
+            some => format!("only {some}"),
+        };
+        let each = each.join("; ");
+        let text = format!("{agreed} of {all} servers agreed, {need} are needed: {each}");
         let errors = answers.iter().flatten().filter_map(|answer| answer.as_ref().err());
         let for_good: Vec<ErrorKind> =
             errors.filter(|e| !e.is_passing()).map(Error::kind).collect();

@@ -30,7 +30,7 @@ impl Quorum {
         let answers = self.each(step, |_| Known::TooLittle).await.answers;
         let votes = Votes::of(&answers, |_| Vote::Yes);
         if votes.decided() != Some(true) {
-            return Err(self.no_quorum(&answers, |_| "answered".to_owned()));
+            return Err(self.no_quorum(&answers, votes, |_| "replied".to_owned()));
         }
         let seen: Vec<&Snapshot> = answers.iter().flatten().flatten().collect();
         Ok(agreed(name, &seen, votes.majority()))
@@ -44,7 +44,7 @@ impl Quorum {
         let answers = self.each(step, |_| Known::TooLittle).await.answers;
         let votes = Votes::of(&answers, |_| Vote::Yes);
         if votes.decided() != Some(true) {
-            return Err(self.no_quorum(&answers, |_| "answered".to_owned()));
+            return Err(self.no_quorum(&answers, votes, |_| "replied".to_owned()));
         }
         let all: Vec<&Snapshot> = answers.iter().flatten().flatten().flatten().collect();
         let names: BTreeSet<&str> = all.iter().map(|seen| &*seen.name).collect();

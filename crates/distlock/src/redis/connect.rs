@@ -19,6 +19,7 @@ use crate::env::{BoxFuture, Env};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, Observer, Subject};
 use crate::store::Kind;
+use crate::too_late::rounded;
 
 /// How many commands may queue for one connection before callers wait for it to drain.
 const QUEUE: usize = 512;
@@ -214,7 +215,7 @@ impl Dial {
             redis::ErrorKind::Parse => {
                 let hint = self.tls_hint();
                 let text = format!(
-                    "the reply of {target} to the login is not Redis's, or incomplete{hint}"
+                    "the reply of {target} to the login is incomplete, or not one that Redis sends{hint}"
                 );
                 return Error::new(ErrorKind::Unavailable, text);
             }
@@ -234,7 +235,7 @@ impl Dial {
                 "refused the user name or password of the URL, or the user may not run HELLO",
             ),
             _ if known == ErrorKind::Unavailable && is_not_now(why) => {
-                (ErrorKind::Unavailable, "takes no connections now")
+                (ErrorKind::Unavailable, "accepts no connections now")
             }
             _ => (ErrorKind::Config, "refused the login"),
         };
@@ -258,6 +259,7 @@ impl Dial {
             }
             Endpoint::Tcp { .. } | Endpoint::Unix { .. } => "",
         };
+        let limit = rounded(limit);
         let text = format!("no connection to {target} within {limit:?}{hint}");
         Error::new(ErrorKind::Unavailable, text)
     }

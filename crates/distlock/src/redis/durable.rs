@@ -35,6 +35,7 @@ use crate::config;
 use crate::durability::Durability;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
+use crate::too_late::rounded;
 
 /// How many acquisitions one `WAIT` is for at most. Their scripts run one after the other before it, within the reply time-out.
 const GROUP: usize = 256;
@@ -149,8 +150,13 @@ impl Durable {
         // The desk is served by a runtime that may stand still, if nobody blocks on it any more.
         tokio::select! {
             biased;
-            answer = answered => answer.unwrap_or_else(|_| unknown("its runtime ended")),
-            () = self.env.sleep_apart(self.env.now().after(self.limit)) => unknown("no reply in time"),
+            answer = answered => {
+                answer.unwrap_or_else(|_| unknown("the tokio runtime that served it has ended"))
+            }
+            () = self.env.sleep_apart(self.env.now().after(self.limit)) => {
+                let (place, limit) = (self.server.links.place(), rounded(self.limit));
+                unknown(&format!("no reply from {place} within {limit:?}"))
+            }
         }
     }
 
@@ -313,15 +319,14 @@ impl Server {
             }
             let (place, code) = (self.links.place(), refused.code());
             let what = match code {
-                "NOPERM" => {
-                    "the Redis user may not WAIT: give it +wait, or use Durability::Primary"
-                }
+                "NOPERM" => "the Redis user lacks +wait: grant it, or use Durability::Primary",
                 _ => {
                     "the server does not know WAIT, or a proxy refuses it: use Durability::Primary"
                 }
             };
-            let text =
-                format!("{place} cannot report what its replicas have: {what} ({code} {said})");
+            let text = format!(
+                "{place} cannot report whether its replicas have an acquire: {what} ({code} {said})"
+            );
             return Err(Error::new(ErrorKind::Unsupported, text));
         }
         self.known.store(true, Ordering::Relaxed);

@@ -144,17 +144,19 @@ fn check(claim: &Claim, command: &Command) -> Result<()> {
     let no = |text: String| Err(Error::new(ErrorKind::Config, text));
     let name = command.name();
     if name.is_empty() || !name.bytes().all(|b| b.is_ascii_graphic()) {
-        return no(format!("{name:?} is no command: expected one word, for instance SET"));
+        return no(format!("{name:?} is not a command: expected one word, for instance SET"));
     }
     if NOT_IN_SCRIPTS.iter().any(|refused| refused.eq_ignore_ascii_case(name)) {
-        return no(format!("{name} cannot be run under a guard: no script may run it"));
+        return no(format!(
+            "{name} cannot be run under a guard: Redis does not allow it in scripts"
+        ));
     }
     if command.args().len() > MOST_ARGUMENTS {
         let count = command.args().len();
         return no(format!("{count} arguments are too many for one guarded command"));
     }
     if command.keys().iter().any(|key| key.as_slice() == claim.name.as_bytes()) {
-        return no("the lock itself is no resource: give the data a key of its own".to_owned());
+        return no("the command names the lock's own key: use another key for the data".to_owned());
     }
     Ok(())
 }
@@ -193,13 +195,13 @@ fn refused(text: &str) -> Error {
     const MISFITS: [&str; 4] =
         ["WRONGTYPE", "not an integer", "not a valid float", "is not a float"];
     let (kind, why) = if MISFITS.iter().any(|misfit| text.contains(misfit)) {
-        (ErrorKind::Conflict, "the command does not fit what stands under its key")
+        (ErrorKind::Conflict, "the command does not fit the type of its key")
     } else if refusal::is_not_now(text) {
         (ErrorKind::Unavailable, "the server cannot run the command now")
     } else {
         (ErrorKind::Config, "the server refuses the command")
     };
-    Error::new(kind, format!("the lock is held, but {why} ({text})"))
+    Error::new(kind, format!("the lock is held, but {why} ({})", refusal::without_script(text)))
 }
 
 #[cfg(test)]

@@ -166,7 +166,7 @@ impl KillList {
         // After the list was read: a connection is given up before it is noted, so one that is on the list is found out here,
         // and is not asked to end itself, which no server does.
         if !line.is_live() {
-            return Err(Error::new(ErrorKind::Unavailable, "the connection broke"));
+            return Err(Error::new(ErrorKind::Unavailable, "the connection to the server broke"));
         }
         if due.is_empty() {
             return Ok(());
@@ -176,7 +176,8 @@ impl KillList {
             commands.add_command(client.kill());
         }
         let replies = line.send_all(&commands, due.len()).await.map_err(|error| {
-            let text = format!("a connection that was given up could not be ended: {error}");
+            let text =
+                format!("cannot close an earlier connection, whose command got no reply: {error}");
             Error::new(ErrorKind::Unavailable, text)
         })?;
         let mut is_refused = false;
@@ -224,8 +225,8 @@ impl KillList {
         }
         tracing::warn!(
             target: "distlock",
-            "a command got no reply, and the Redis user may not end its connection at the server: it may still arrive, and run \
-             after newer commands; give the user +client|info and +client|kill (`distlock doctor --acl PREFIX` prints all rules)"
+            "a command got no reply, and the Redis user may not close its connection at the server: the command may still arrive, \
+             and run after newer commands; give the user +client|info and +client|kill (`distlock doctor --acl PREFIX` prints all rules)"
         );
     }
 }

@@ -24,6 +24,7 @@ use super::connect::Dial;
 use super::kill_list::KillList;
 use crate::env::BoxFuture;
 use crate::error::{Error, ErrorKind, Result};
+use crate::too_late::rounded;
 
 /// All connections for commands to one server. Dropping it closes those that nobody uses.
 pub(crate) struct Links(Arc<Shared>);
@@ -120,8 +121,10 @@ impl Links {
         };
         let ended = self.apart(Box::pin(work), limit).await;
         let ended = ended.unwrap_or_else(|| {
-            let text =
-                format!("a connection that was given up could not be ended within {limit:?}");
+            let limit = rounded(limit);
+            let text = format!(
+                "cannot close an earlier connection, whose command got no reply, within {limit:?}"
+            );
             Err(Error::new(ErrorKind::Unavailable, text))
         });
         ended.map_err(|error| error.at(&self.place()))
@@ -179,10 +182,10 @@ impl Shared {
     fn open(&self) -> Result<()> {
         match self.closed.load(Ordering::Relaxed) {
             false => Ok(()),
-            true => Err(Error::new(
-                ErrorKind::Unavailable,
-                "another server has taken the place of this one",
-            )),
+            true => {
+                let text = format!("{} was replaced by another server", self.dial.target);
+                Err(Error::new(ErrorKind::Unavailable, text))
+            }
         }
     }
 
@@ -224,7 +227,8 @@ impl Shared {
         let opened = async {
             let (connection, work) = self.dial.open(None::<Deaf>, None).await?;
             let (limit, kill_list) = (self.dial.reply_timeout, self.kill_list.clone());
-            let mut line = Line::new(connection, work, limit, kill_list);
+            let mut line =
+                Line::new(connection, work, self.dial.target.to_string(), limit, kill_list);
             let identified = line.identify().await.map(|()| line);
             identified.map_err(|error| error.at(&self.dial.target.to_string()))
         };

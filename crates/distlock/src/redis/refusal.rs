@@ -101,7 +101,7 @@ fn explain(code: &str, text: &str, script: Option<&str>) -> Error {
 
 /// What the server said, without the hash of the script and the line in it, which tell a reader nothing: Redis 7 puts them at the end
 /// (`… script: 20236ca…, on @user_script:7.`), its predecessors at the beginning (`Error running script (call to f_20236ca…): @user_script:7: …`).
-fn without_script(text: &str) -> &str {
+pub(crate) fn without_script(text: &str) -> &str {
     let text = text.split_once(" script: ").map_or(text, |(said, _)| said);
     match text.strip_prefix("Error running script (call to ") {
         None => text,

@@ -1,4 +1,4 @@
-//! Jobs of a fleet: each tick runs at most once, on one node.
+//! Scheduled jobs of many processes: each tick runs at most once, on one of them.
 
 mod node;
 mod ticks;
@@ -16,7 +16,7 @@ use crate::scope::Scope;
 use node::{Desk, Node, Turn};
 use ticks::Ticks;
 
-/// A job that every node of a fleet schedules; each tick runs at most once, on one of the nodes. Made by [`Locks::schedule`].
+/// A job that several processes, the nodes, schedule; each tick runs at most once, on one of them. Made by [`Locks::schedule`].
 ///
 /// Every node must have the same ticks: those of [`every`](Schedule::every) are counted from 1970, not from the start of the program.
 ///
@@ -25,26 +25,26 @@ use ticks::Ticks;
 ///   [gate](Locks::fence_gate) of the same name remembers the last tick that was run; it stays in the store. With
 ///   [`retry_if_died`](Schedule::retry_if_died) a tick whose run was cut short runs again, so it may run more than once.
 /// - **A tick may not run at all**: if its node dies, loses its lock or cannot reach the store, if a longer run coalesces it, or if
-///   no node was up.
+///   no node was running.
 /// - **Clocks may differ** by less than a period: the node whose clock is ahead runs a tick, early by as much as it is ahead, and
-///   the others find that it was run. If they differ by more, still none is run twice, but some are left out when a node joins
-///   that is further ahead than all others. (One that is a year ahead runs a tick of next year, and nothing runs until
-///   then: that is logged, and [`forget`](Schedule::forget) mends it.)
-/// - **A run that is longer than the period** delays the next one. Of the ticks that came meanwhile the latest is run when it
-///   is over, once: they are *coalesced*. Runs never overlap.
-/// - **A node that is late**, because it was busy or suspended, does not make up for what it missed: it looks at the latest
-///   tick, which another node will have run. If the whole fleet was down, the ticks of that time are not run.
-/// - **If the lock is lost** during a run, the job is dropped where it stands.
-/// - **A function that wants the schedule's lock** re-enters it if it is called by the job: with `run`, or by `#[locked]`.
+///   the others find that it was run. If they differ by more, still none is run twice, but some are skipped when a node joins
+///   whose clock is further ahead than all others. (If it is a year ahead, it runs a tick of next year, and nothing runs until
+///   then: that is logged, and [`forget`](Schedule::forget) repairs it.)
+/// - **A run that is longer than the period** delays the next one. The ticks that became due meanwhile are *coalesced*: only the
+///   latest runs, once, when the run is over. Runs overlap only if the lock is taken away during a run, until its node notices.
+/// - **A node that is late**, because it was busy or suspended, does not make up for the ticks that it missed: it claims the latest
+///   tick, if no other node has run it. If all nodes were down, the ticks of that time are not run.
+/// - **If the lock is lost** during a run, the job is dropped at its next await when the loss is noticed.
+/// - **A function that acquires the schedule's lock** re-enters it if the job calls it: with `run`, or by `#[locked]`.
 ///
 /// # If the node dies
 /// The tick counts as run: it was marked before the job began. With [`retry_if_died`](Schedule::retry_if_died) it is marked when the job has
-/// ended, and another node runs it again when the lock of the dead one has ended (30 s later, see
-/// [`Builder::watchdog`](crate::Builder::watchdog)), unless the next tick is due by then, which it is coalesced into.
+/// ended, and another node runs it again when the lease of the dead one has ended (30 s later, see
+/// [`Builder::watchdog`](crate::Builder::watchdog)), unless the next tick is due by then: the two are coalesced.
 ///
 /// # Cancel safety
-/// Dropping the future of [`run`](Schedule::run) stops at once: a job that runs is dropped, and its lock released. To let it finish say
-/// [`until`](Schedule::until) when to stop.
+/// Dropping the future of [`run`](Schedule::run) stops the schedule at once: a running job is dropped, and its lock released. To let it
+/// finish, stop the schedule by [`until`](Schedule::until).
 ///
 /// # Examples
 /// ```no_run
@@ -89,18 +89,18 @@ impl Locks {
 }
 
 impl Schedule {
-    /// A tick each `period`, counted from midnight of 1970-01-01 UTC: `every(24 h)` is midnight.
+    /// Sets a tick each `period`, counted from midnight of 1970-01-01 UTC: `every(24 h)` is midnight.
     pub fn every(self, period: Duration) -> Schedule {
         Schedule { times: Times::Every(period), ..self }
     }
 
-    /// Every tick of [`every`](Schedule::every) so much later.
+    /// Shifts every tick of [`every`](Schedule::every) by `offset`.
     pub fn offset(self, offset: Duration) -> Schedule {
         Schedule { offset, ..self }
     }
 
-    /// Ticks of your own: `next` gives the first one after the time it is given; `None` if there is none. For crates that read
-    /// cron lines. It must give the same on every node. It is asked about an earlier time again if the clock is set back.
+    /// Sets ticks of your own: `next` returns the first tick after the time that it is passed; `None` if there is none. For crates that
+    /// parse cron expressions. It must return the same on every node. It is called with an earlier time again if the clock is set back.
     ///
     /// ```
     /// # let locks = distlock::Locks::memory();
@@ -117,21 +117,21 @@ impl Schedule {
         Schedule { times: Times::Next(Box::new(next)), ..self }
     }
 
-    /// Ticks at these times, which rise. Those that are over when the schedule is [run](Schedule::run) are left out.
+    /// Sets ticks at these times, in ascending order. Those that have passed when the schedule is [run](Schedule::run) are skipped.
     pub fn times(
         self,
         times: impl IntoIterator<Item = SystemTime, IntoIter: Send + 'static>,
     ) -> Schedule {
         let (mut times, mut last) = (times.into_iter().fuse(), None);
         self.at(move |after| {
-            // When the clock was set back it is asked about an earlier time, and what it gave last is still to come.
+            // When the clock was set back it is called with an earlier time, and the tick that it returned last is still to come.
             last = last.filter(|time| *time > after).or_else(|| times.find(|time| *time > after));
             last
         })
     }
 
-    /// Runs a tick again whose node died during the run, or lost its lock, unless a later tick is due by then. The job must
-    /// tolerate being run twice for one tick.
+    /// Runs a tick again if its node died during the run, or lost its lock, unless a later tick is due by then. The job must
+    /// tolerate two runs for one tick.
     pub fn retry_if_died(self) -> Schedule {
         Schedule { retry: true, ..self }
     }
@@ -141,7 +141,8 @@ impl Schedule {
         Schedule { until: Some(Box::pin(stop)), ..self }
     }
 
-    /// Forgets which tick was run last; true if there was one. For a schedule that is no more, or after a clock was wrong.
+    /// Forgets which tick was run last, and returns whether there was one. For a schedule that no longer exists, or after a clock was
+    /// wrong.
     ///
     /// # Errors
     /// An error of the store.
@@ -151,8 +152,8 @@ impl Schedule {
 
     /// Runs `job` at each tick that this node claims, until there are no more ticks or [`until`](Schedule::until) stops it.
     ///
-    /// A store that cannot be reached is waited for; the ticks of that time are lost. A `job` that panics ends the schedule
-    /// of this node; its tick is treated as that of a node that died.
+    /// While the store cannot be reached it retries; the ticks of that time are skipped. A `job` that panics ends the schedule
+    /// of this node; its tick counts as that of a node that died.
     ///
     /// ```
     /// # let rt = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
@@ -174,13 +175,13 @@ impl Schedule {
     /// ```
     ///
     /// # Errors
-    /// `Config` if it has no ticks, `InvalidDuration` for a period below 1 ms or an offset beyond what a clock can say;
-    /// `InvalidName`, `Conflict`, `Unsupported`, `Closed`: what does not pass by itself.
+    /// `Config` if it has no ticks, `InvalidDuration` for a period below 1 ms or an offset beyond the range of the clock;
+    /// `InvalidName`, `Conflict`, `Unsupported`, `Closed`: errors that no retry helps.
     pub async fn run<F: Future<Output = ()>>(self, mut job: impl FnMut(Tick) -> F) -> Result<()> {
         let mut node = self.node()?;
         while let Some(turn) = node.turn().await? {
             let tick = turn.tick();
-            // As `run` has it: a function that wants the schedule's lock would wait for itself otherwise.
+            // As in `run`: a function that acquires the schedule's lock would wait for itself otherwise.
             let work = Chain::of_task().scope(&[&turn.guard], async { job(tick).await });
             let done = turn.guard.while_held(work).await.is_ok();
             node.end(turn, done).await?;
@@ -188,7 +189,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// [`run`](Schedule::run) on the calling thread; no runtime is needed. A job cannot be stopped when the lock is lost: it may ask
+    /// [`run`](Schedule::run) on the calling thread; no runtime is needed. A job cannot be stopped when the lock is lost: it can check
     /// [`Tick::scope`].
     ///
     /// # Errors
@@ -227,7 +228,7 @@ impl Schedule {
             Times::Next(next) => Ticks::new(next, from),
             Times::None => {
                 let text =
-                    format!("the schedule {:?} has no ticks: say `every` or `at`", self.name);
+                    format!("the schedule {:?} has no ticks: use `every` or `at`", self.name);
                 return Err(Error::new(ErrorKind::Config, text));
             }
         };
@@ -256,7 +257,7 @@ impl fmt::Debug for Schedule {
 /// async fn report(tick: Tick) {
 ///     println!("the report of {:?}", tick.at());
 ///     if tick.scope().is_lost() {
-///         return; // between two steps that cannot be taken back
+///         return; // between two actions that cannot be undone
 ///     }
 /// }
 /// ```

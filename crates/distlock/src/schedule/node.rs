@@ -1,4 +1,4 @@
-//! One node of a fleet: waits for a tick, and finds out whose it is.
+//! One node of a schedule: waits for a tick, and finds out which node runs it.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use crate::error::{Error, Result};
 use crate::guard::Guard;
 use crate::kinds::{Mutex, StoredFenceGate};
 
-/// How long a node sleeps at most before it looks at the time of day again, which may have been set.
+/// How long a node sleeps at most before it reads the time of day again, which may have been set.
 pub(super) const LOOK: Duration = Duration::from_secs(30);
-/// Between two tries of a store that does not answer.
+/// Between two requests to a store that does not reply.
 const PAUSE: Duration = Duration::from_millis(500);
 /// A tick this far ahead was run by a node whose clock is wrong.
 const AHEAD: Duration = Duration::from_secs(24 * 3600);
@@ -23,7 +23,7 @@ const AHEAD: Duration = Duration::from_secs(24 * 3600);
 pub(super) struct Node {
     pub(super) desk: Desk,
     pub(super) ticks: Ticks,
-    /// `None` once it has been told to stop.
+    /// `None` once it is stopped.
     pub(super) stop: Option<BoxFuture<'static, ()>>,
 }
 
@@ -53,7 +53,7 @@ fn marked(tick: SystemTime) -> u64 {
 }
 
 impl Node {
-    /// Waits for a tick that falls to this node. `None` when there are no more, or it is told to stop.
+    /// Waits for a tick that this node runs. `None` when there are no more, or it is stopped.
     pub(super) async fn turn(&mut self) -> Result<Option<Turn>> {
         let Node { desk, ticks, stop } = self;
         loop {
@@ -66,7 +66,7 @@ impl Node {
                 Some(Err(error)) => return Err(error),
                 None => return Ok(None),
             };
-            // Whoever is told to stop from here on runs it nevertheless: it may be marked already, and then no other node would.
+            // A node that is stopped from here on runs it nevertheless: it may be marked already, and then no other node would.
             if let Some(turn) = desk.claim(ticks, tick, guard).await? {
                 return Ok(Some(turn));
             }
@@ -77,15 +77,15 @@ impl Node {
     pub(super) async fn end(&mut self, turn: Turn, done: bool) -> Result<()> {
         let Node { desk, ticks, .. } = self;
         if !done {
-            tracing::warn!(target: "distlock", name = desk.mutex.name(), "the lock of a scheduled job was lost in the middle");
+            tracing::warn!(target: "distlock", name = desk.mutex.name(), "the lock of a scheduled job was lost during the run");
             if desk.retry {
                 ticks.again(turn.at);
             }
         } else if desk.retry && !desk.show(&turn.guard, marked(turn.at)).await? {
-            tracing::warn!(target: "distlock", name = desk.mutex.name(), "a scheduled job that was done could not be marked");
+            tracing::warn!(target: "distlock", name = desk.mutex.name(), "a scheduled job has ended, but its tick was not marked: another node may run it again");
         }
         if let Err(error) = turn.guard.unlock().await {
-            tracing::warn!(target: "distlock", %error, "after a scheduled job");
+            tracing::warn!(target: "distlock", %error, "cannot release the lock of the schedule");
         }
         Ok(())
     }
@@ -105,7 +105,7 @@ impl Desk {
         }
     }
 
-    /// Waits for whoever runs a tick or looks at it, until the `next` one is due: `None` then.
+    /// Waits for the node that runs or claims a tick, until the `next` one is due: `None` then.
     async fn enter(&self, next: Option<SystemTime>) -> Result<Option<Guard>> {
         loop {
             let left = match next {
@@ -136,7 +136,7 @@ impl Desk {
         let tick = ticks.latest(self.env.time_of_day()).unwrap_or(tick);
         let mine = self.show(&guard, unmarked(tick)).await?
             && (self.retry || self.show(&guard, marked(tick)).await?)
-            // Held until here: nobody else was between the two.
+            // Held until here: no other node was between the two.
             && !guard.is_lost();
         if mine {
             return Ok(Some(Turn { at: tick, guard }));
@@ -149,7 +149,7 @@ impl Desk {
         Ok(None)
     }
 
-    /// Whether the gate lets this in. Asked until there is an answer, as long as the lock is held: asking twice does no harm.
+    /// Whether the gate admits this. Sent until there is a reply, as long as the lock is held: sending it twice does no harm.
     async fn show(&self, guard: &Guard, token: u64) -> Result<bool> {
         loop {
             match self.gate.show(token).await {
@@ -159,7 +159,7 @@ impl Desk {
                     if highest > now {
                         let (name, ahead) =
                             (self.mutex.name(), Duration::from_millis((highest - now) / 2));
-                        tracing::error!(target: "distlock", name, ?ahead, "nothing is run until then: a node's clock was wrong; see Schedule::forget");
+                        tracing::error!(target: "distlock", name, ?ahead, "no tick is run until then: the clock of a node was wrong; correct it, then call Schedule::forget");
                     }
                     return Ok(false);
                 }
@@ -177,7 +177,7 @@ impl Desk {
     }
 
     fn tell(&self, error: &Error) {
-        tracing::warn!(target: "distlock", name = self.mutex.name(), %error, "a schedule cannot ask its store");
+        tracing::warn!(target: "distlock", name = self.mutex.name(), %error, "the schedule got no reply from its store; retrying");
     }
 
     async fn sleep(&self, long: Duration) {

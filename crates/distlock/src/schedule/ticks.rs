@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Gives the first tick after a time.
 pub(super) type Next = Box<dyn FnMut(SystemTime) -> Option<SystemTime> + Send>;
 
-/// How many ticks that are over are looked at one by one. A clock that jumped by years, with ticks each millisecond, would have
+/// How many ticks that are over are checked one by one. A clock that jumped by years, with ticks each millisecond, would have
 /// others wait.
 const BACKLOG: u32 = 100_000;
 

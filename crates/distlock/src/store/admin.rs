@@ -1,4 +1,4 @@
-//! Looking after what is not a hold: counts, permits by id, fences; and commands under a guard.
+//! Operations on what is not a hold: counts, permits by id, fences; and commands under a guard.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::error::{Error, ErrorKind};
 use crate::owner::Owner;
 
-/// An operation on a semaphore, a latch or a fence. Each is one atomic step and answers with a number.
+/// An operation on a semaphore, a latch or a fence. Each is one atomic operation that returns a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Admin {
@@ -16,7 +16,7 @@ pub enum Admin {
     Leased(LeasedOp),
     /// On a latch.
     Latch(LatchOp),
-    /// Shows a fencing token to a gate: 1 if it is not older than any seen before, else minus the highest seen (at least
+    /// Shows a fencing token to a gate: 1 if it is not lower than the highest seen before, else minus the highest seen (at least
     /// -2^53). Idempotent.
     Fence {
         /// The token.
@@ -27,7 +27,7 @@ pub enum Admin {
 }
 
 impl Admin {
-    /// Whether doing it twice is the same as doing it once, the answer included.
+    /// Returns whether applying it twice is the same as applying it once, the result included.
     pub fn is_idempotent(&self) -> bool {
         match self {
             Admin::Permits(op) => matches!(op, PermitsOp::Available),
@@ -52,17 +52,17 @@ impl Admin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PermitsOp {
-    /// Sets the number of permits if nobody has before: 1, else 0.
+    /// Sets the number of permits if it is not set: 1, else 0.
     Init(u32),
-    /// Adds permits, or takes some away: the number left, which may be negative.
+    /// Adds permits, or takes some away: the number that is free then, which may be negative.
     Add(i64),
-    /// Takes all that are left: how many that were.
+    /// Takes all permits that are free: how many they were.
     Drain,
-    /// How many are left; 0 if nobody has set any. Idempotent.
+    /// How many permits are free; 0 if the number is not set. Idempotent.
     Available,
-    /// Gives back permits that are held without a guard: the number left. Makes the semaphore if there is none.
+    /// Gives back permits that no guard holds: the number that is free then. Creates the semaphore if there is none.
     Release(u32),
-    /// The same, but only if there is a semaphore: 1, else 0.
+    /// As `Release`, but only if there is a semaphore: 1, else 0.
     ReleaseIfExists(u32),
     /// Removes the semaphore: 1 if there was one.
     Delete,
@@ -72,17 +72,17 @@ pub enum PermitsOp {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeasedOp {
-    /// Sets the number of permits if nobody has before: 1, else 0.
+    /// Sets the number of permits if it is not set: 1, else 0.
     Init(u32),
-    /// Sets the number of permits, those that are out included: the number left, which may be negative. Idempotent.
+    /// Sets the number of permits, those that are held included: the number that is free then, which may be negative. Idempotent.
     Set(u32),
-    /// Adds permits, or takes some away: the number left, which may be negative.
+    /// Adds permits, or takes some away: the number that is free then, which may be negative.
     Add(i64),
-    /// How many are left. Idempotent.
+    /// How many permits are free. Idempotent.
     Available,
-    /// How many are out. Idempotent.
+    /// How many permits are held. Idempotent.
     Acquired,
-    /// Gives these back, all or none: how many, or 0 if one of them is unknown or has expired.
+    /// Releases these permits, all or none: how many, or 0 if one of them is unknown or has expired.
     Release(Vec<PermitId>),
     /// Gives this permit a new lease of so many milliseconds from now: 1, or 0 if it is unknown or has expired. Idempotent.
     Extend(PermitId, u64),
@@ -98,19 +98,19 @@ pub enum LeasedOp {
 pub enum LatchOp {
     /// Sets the count if there is none: 1, else 0.
     Init(u32),
-    /// Counts down: the count after it. Idempotent by `request`, until that is forgotten.
+    /// Counts down by one: the new count. Idempotent by `request`, until that is forgotten.
     CountDown {
-        /// Who asks; the same for every time that one count-down is sent.
+        /// The id of the request; the same each time that one count-down is sent.
         request: Owner,
     },
-    /// The answer to this count-down has arrived, so that it need not be remembered any longer: 1 if it was. Idempotent.
+    /// Forgets a count-down whose reply has arrived: 1 if it was remembered. Idempotent.
     Forget {
-        /// Who asked.
+        /// The id of the request.
         request: Owner,
     },
     /// The count; 0 if there is none. Idempotent.
     Count,
-    /// Sets the count whether or not there is one: what it was. 0 opens the latch.
+    /// Sets the count whether or not there is one: the old count. 0 opens the latch.
     Reset(u32),
     /// Removes the latch, which opens it: 1 if there was one.
     Delete,
@@ -122,7 +122,7 @@ pub enum LatchOp {
 /// # distlock::block_on(async {
 /// let builds = distlock::Locks::memory().leased_semaphore("builds").with_permits(3);
 /// let permit = builds.acquire(1).await?;
-/// let written_down = permit.ids()[0].to_string(); // for another process, which may give it back
+/// let written_down = permit.ids()[0].to_string(); // for another process, which may release it
 /// permit.leak();
 /// builds.release(&[written_down.parse()?]).await?;
 /// assert_eq!(builds.available().await?, 3);
@@ -132,17 +132,17 @@ pub enum LatchOp {
 pub struct PermitId([u8; 16]);
 
 impl PermitId {
-    /// The id with these bytes.
+    /// Returns the id with these bytes.
     pub fn from_bytes(bytes: [u8; 16]) -> PermitId {
         PermitId(bytes)
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the id.
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
 
-    /// The ids of the permits that `owner` acquires: each acquisition has an owner of its own, so they need not be kept.
+    /// Returns the ids of the permits that `owner` acquires: each acquisition has an owner of its own, so a store need not keep them.
     pub fn of(owner: Owner, count: u32) -> impl Iterator<Item = PermitId> {
         let (client, number) = owner.parts();
         (0..count).map(move |index| {
@@ -171,7 +171,7 @@ impl fmt::Debug for PermitId {
     }
 }
 
-/// Reads 32 hexadecimal digits.
+/// Parses 32 hexadecimal digits.
 impl FromStr for PermitId {
     type Err = Error;
 
@@ -189,7 +189,7 @@ impl FromStr for PermitId {
     }
 }
 
-/// A command for the server, run only while a lock is held.
+/// A command that the server runs only while a lock is held.
 ///
 /// ```
 /// use distlock::store::Command;
@@ -205,12 +205,12 @@ pub struct Command {
 }
 
 impl Command {
-    /// The command with this name, for instance `SET`.
+    /// Returns the command with this name, for instance `SET`.
     pub fn new(name: impl Into<String>) -> Command {
         Command { name: name.into(), keys: Vec::new(), args: Vec::new() }
     }
 
-    /// The same with one more argument, which is a key. In a cluster it must be in the lock's slot.
+    /// Adds an argument that is a key. In a cluster it must be in the lock's slot.
     #[must_use]
     pub fn key(mut self, key: impl AsRef<[u8]>) -> Command {
         self.keys.push(key.as_ref().to_vec());
@@ -218,30 +218,30 @@ impl Command {
         self
     }
 
-    /// The same with one more argument.
+    /// Adds an argument.
     #[must_use]
     pub fn arg(mut self, arg: impl AsRef<[u8]>) -> Command {
         self.args.push(Some(arg.as_ref().to_vec()));
         self
     }
 
-    /// Its name.
+    /// Returns the name of the command.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its keys.
+    /// Returns its keys.
     pub fn keys(&self) -> &[Vec<u8>] {
         &self.keys
     }
 
-    /// Its arguments in order; `None` stands for the next key.
+    /// Returns its arguments in order; `None` stands for the next key.
     pub fn args(&self) -> &[Option<Vec<u8>>] {
         &self.args
     }
 }
 
-/// What a server answers to a [`Command`].
+/// The reply of a server to a [`Command`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reply {
@@ -251,7 +251,7 @@ pub enum Reply {
     Int(i64),
     /// A text or other bytes; `OK` is one.
     Bytes(Vec<u8>),
-    /// Several answers.
+    /// Several replies.
     List(Vec<Reply>),
 }
 

@@ -1,4 +1,4 @@
-//! What the engine asks and what a store answers: plain data.
+//! The requests of the engine and the replies of a store: plain data.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,28 +8,29 @@ use super::admin::PermitId;
 use crate::holder::HolderInfo;
 use crate::owner::Owner;
 
-/// One step's subject: who wants what, how deep and for how long.
+/// The subject of an operation: the owner, the lock, the hold count and the lease.
 #[derive(Clone, Debug)]
 pub struct Claim {
     /// The full name, prefix included.
     pub name: Arc<str>,
-    /// Who claims.
+    /// The owner that claims.
     pub owner: Owner,
     /// The time to live that the lock gets.
     pub lease: Duration,
-    /// The hold count after the step.
+    /// The hold count after the operation.
     pub depth: u32,
-    /// Set when the lock passes from this owner without being free in between.
+    /// The owner from which the lock passes to this one, without being free in between; `None` otherwise.
     pub heir_of: Option<Owner>,
     /// What is claimed.
     pub what: What,
-    /// What the holder says of itself, for the store to keep beside the lock for as long as that is held. In a step that lets go
-    /// it only says that something may be kept. `None` if nobody asked for it: then it must cost nothing.
+    /// The info of the holder, which the store keeps beside the lock for as long as it is held. In an operation that releases,
+    /// `Some` only means that info may be kept. `None` if [`Builder::holder_info`](crate::Builder::holder_info) is not set: then the store
+    /// must not do any work for it.
     pub info: Option<Arc<HolderInfo>>,
 }
 
 impl Claim {
-    /// Under which word the info of this claim's hold is kept: see [`Holder::info_key`].
+    /// Returns the key under which a store keeps the info of this claim's hold: see [`Holder::info_key`].
     pub fn info_key(&self) -> String {
         match self.what {
             What::LeasedPermits { .. } => {
@@ -53,47 +54,48 @@ fn permit_key(id: &str) -> &str {
 pub enum What {
     /// One owner at a time, any number of times.
     Exclusive,
-    /// The same, and each acquisition gets a number higher than all before.
+    /// As `Exclusive`, and each acquisition gets a number higher than all before.
     Fenced,
-    /// One owner at a time, in the order in which they asked.
+    /// One owner at a time, in the order of arrival.
     Fair {
-        /// How long a waiter that is not heard of keeps its place; `None` for a single try, which takes no place.
+        /// How long a waiter that sends nothing keeps its place; `None` for a single try, which takes no place.
         patience: Option<Duration>,
     },
-    /// Any number of owners together, while nobody writes.
+    /// Any number of owners together, while no owner writes.
     Read,
-    /// One owner alone.
+    /// A single owner, without readers.
     Write {
-        /// The owner waits: readers who come after it wait behind it.
+        /// Whether the owner waits: readers that come later wait for it.
         waits: bool,
     },
     /// One owner at a time, in the format `SET name owner NX PX lease`.
     Simple,
-    /// Some of a number of permits, for good.
+    /// Some of a number of permits, without a lease.
     Permits {
         /// How many.
         count: u32,
-        /// How many there are in all, if nobody has set that before.
+        /// The number of permits in all, if it is not set yet.
         initial: Option<u32>,
     },
     /// Some of a number of permits, each with an id and a lease.
     LeasedPermits {
         /// How many.
         count: u32,
-        /// How many there are in all, if nobody has set that before.
+        /// The number of permits in all, if it is not set yet.
         initial: Option<u32>,
     },
-    /// That a count has come down to zero. Nothing is held afterwards.
+    /// A count that is zero. Nothing is held afterwards.
     LatchOpen,
 }
 
-/// The word for each kind of lock: accessor, command-line `--kind`, metric label.
+/// The kinds of locks. The name of each is the method of [`Locks`](crate::Locks), the `--kind` of the command line and the label of
+/// metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
     /// `mutex`: one owner at a time.
     Mutex,
-    /// `fair`: one owner at a time, in the order of asking.
+    /// `fair`: one owner at a time, in the order of arrival.
     Fair,
     /// `rw`: many readers or one writer.
     Rw,
@@ -111,12 +113,12 @@ pub enum Kind {
     Semaphore,
     /// `leased_semaphore`: permits with leases.
     LeasedSemaphore,
-    /// `latch`: a count that comes down to zero.
+    /// `latch`: a count that callers wait for until it is zero.
     Latch,
 }
 
 impl Kind {
-    /// Every kind, in the order of the tour.
+    /// Every kind.
     pub const ALL: [Kind; 11] = [
         Kind::Mutex,
         Kind::Fair,
@@ -131,7 +133,7 @@ impl Kind {
         Kind::Latch,
     ];
 
-    /// The word itself.
+    /// Returns the name of the kind.
     pub fn as_str(self) -> &'static str {
         match self {
             Kind::Mutex => "mutex",
@@ -155,7 +157,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The answer to an `acquire`.
+/// The result of [`Store::acquire`](super::Store::acquire).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Attempt {
@@ -164,67 +166,67 @@ pub enum Attempt {
         /// The fencing token, for kinds that issue one.
         token: Option<u64>,
     },
-    /// Somebody else holds it, for at most `ttl` unless renewed.
+    /// Another owner holds it, for at most `ttl` unless it is renewed.
     Busy {
         /// The time to live seen.
         ttl: Duration,
     },
 }
 
-/// The answer to a `release`.
+/// The result of [`Store::release`](super::Store::release).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Released {
-    /// Free now.
+    /// The lock is free now.
     Freed {
-        /// How many listeners heard of it; a hint about waiters elsewhere, as good as the store can tell.
+        /// How many listeners received the message: a hint about waiters of other processes, as far as the store can tell.
         heard_by: u32,
     },
-    /// Still held by the same owner, one level less deep.
+    /// Still held by the same owner, with a lower hold count.
     StillHeld,
     /// The owner did not hold it.
     NotHeld,
 }
 
-/// The answer to an `acquire_all`.
+/// The result of [`Store::acquire_all`](super::Store::acquire_all).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Together {
     /// All are held now; with the fencing token of each, for kinds that issue one.
     Acquired(Vec<Option<u64>>),
-    /// None was taken.
+    /// None was acquired.
     Busy {
-        /// Which claim was in the way.
+        /// The index of the claim that is busy.
         at: usize,
-        /// The time to live seen there.
+        /// The time to live of its lock.
         ttl: Duration,
     },
-    /// The store cannot take these in one step.
+    /// The store cannot acquire these in one atomic operation.
     Apart,
 }
 
-/// What stands under a name.
+/// The state of a lock in its store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {
     /// The name.
     pub name: Arc<str>,
-    /// Who holds it; empty if it is free.
+    /// The holders; empty if it is free.
     pub holders: Vec<Holder>,
-    /// How long it lives on unless renewed; `None` if it is free, or lives for ever.
+    /// Its time to live unless it is renewed; `None` if it is free, or has no time to live.
     pub ttl: Option<Duration>,
-    /// Who waits in the queue of a fair lock, first in line first. Not in a listing of a server.
+    /// The owners in the queue of a fair lock, the first one first. Empty in a listing of a server.
     pub queue: Vec<String>,
-    /// The permits left of a semaphore, or the count of a latch; `None` if neither stands there.
+    /// The free permits of a semaphore, or the count of a latch; `None` for other locks.
     pub count: Option<i64>,
-    /// How many wait for it, as far as the store can tell: of a fair lock those in its queue, of others those who listen, which
-    /// is one for each process. Who polls is not counted. `None` if the store cannot tell: so it is in a listing of a server for an
-    /// exclusive lock that nobody listens to, since it may be fair, and the waiters of those listen each for itself.
+    /// How many waiters it has, as far as the store can tell: for a fair lock those in its queue, for others the subscribers, one
+    /// for each process. Waiters that poll are not counted. `None` if the store cannot tell, for instance in a listing of a server for an
+    /// exclusive lock without subscribers: it may be fair, and each waiter of a fair lock subscribes to a channel of its own.
     pub waiters: Option<u32>,
 }
 
 impl Snapshot {
-    /// A lock that nobody holds.
+    /// Returns the snapshot of a free lock.
     pub fn free(name: impl Into<Arc<str>>) -> Snapshot {
         Snapshot {
             name: name.into(),
@@ -236,35 +238,35 @@ impl Snapshot {
         }
     }
 
-    /// A lock that is held.
+    /// Returns the snapshot of a held lock.
     pub fn held(name: impl Into<Arc<str>>, holders: Vec<Holder>, ttl: Duration) -> Snapshot {
         Snapshot { holders, ttl: Some(ttl), ..Snapshot::free(name) }
     }
 
-    /// The same with its queue.
+    /// Sets the queue.
     #[must_use]
     pub fn with_queue(self, queue: Vec<String>) -> Snapshot {
         Snapshot { queue, ..self }
     }
 
-    /// The same with its count.
+    /// Sets the count.
     #[must_use]
     pub fn with_count(self, count: Option<i64>) -> Snapshot {
         Snapshot { count, ..self }
     }
 
-    /// The same with how many wait for it.
+    /// Sets the number of waiters.
     #[must_use]
     pub fn with_waiters(self, waiters: Option<u32>) -> Snapshot {
         Snapshot { waiters, ..self }
     }
 
-    /// Whether anybody holds it.
+    /// Returns whether it has a holder.
     pub fn is_held(&self) -> bool {
         !self.holders.is_empty()
     }
 
-    /// The hold count of this owner; of its reads and writes together where it may have both.
+    /// Returns the hold count of this owner; for a read-write lock its reads and writes together.
     pub fn depth_of(&self, owner: &Owner) -> u32 {
         let text = owner.to_string();
         self.holders.iter().filter(|h| h.owner == text).map(|h| h.depth).sum()
@@ -275,17 +277,17 @@ impl Snapshot {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
-    /// The owner as the store spells it: `uuid:n`, or whatever a foreign client wrote.
+    /// The owner as it is in the store: `uuid:n`, or the text that another client wrote.
     pub owner: String,
     /// The hold count, or the number of permits.
     pub depth: u32,
-    /// How it holds it.
+    /// How the lock is held.
     pub mode: Mode,
-    /// What it says of itself, if it does: see [`Builder::holder_info`](crate::Builder::holder_info).
+    /// The holder's info, if it stored one: see [`Builder::holder_info`](crate::Builder::holder_info).
     pub info: Option<HolderInfo>,
 }
 
-/// How a holder holds.
+/// How a holder holds a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Mode {
@@ -300,24 +302,24 @@ pub enum Mode {
 }
 
 impl Holder {
-    /// A holder with its count, alone.
+    /// Returns a holder with this hold count, in [`Mode::Exclusive`].
     pub fn new(owner: impl Into<String>, depth: u32) -> Holder {
         Holder::with_mode(owner, depth, Mode::Exclusive)
     }
 
-    /// A holder with its count that holds in this way.
+    /// Returns a holder with this hold count, in this mode.
     pub fn with_mode(owner: impl Into<String>, depth: u32, mode: Mode) -> Holder {
         Holder { owner: owner.into(), depth, mode, info: None }
     }
 
-    /// The same with what it says of itself.
+    /// Sets the info.
     #[must_use]
     pub fn with_info(self, info: Option<HolderInfo>) -> Holder {
         Holder { info, ..self }
     }
 
-    /// Under which word a store keeps its info: its owner, with `:write` for a writer, who may read besides; of leased permits,
-    /// what the ids of one acquisition have in common.
+    /// Returns the key under which a store keeps its info: its owner, with `:write` for a writer, which may read as well; for leased
+    /// permits the part that the ids of one acquisition have in common.
     pub fn info_key(&self) -> String {
         match self.mode {
             Mode::Write => format!("{}:write", self.owner),

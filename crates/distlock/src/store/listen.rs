@@ -1,4 +1,4 @@
-//! Hearing of releases.
+//! Subscriptions to the releases of a lock.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// A place where releases of one lock are called out. The store wakes it; listeners hear it.
+/// The releases of one lock, which the store publishes and listeners receive.
 #[derive(Debug, Default)]
 pub struct Topic {
     calls: AtomicU64,
-    /// Who waits for the next call. Hardly ever more than one: the engine listens once per name.
+    /// The listeners that wait for the next message. Hardly ever more than one: the engine listens once per name.
     waiting: Mutex<Waiting>,
 }
 
 impl Topic {
-    /// Wakes every listener; one that is not waiting now hears it the next time it asks.
+    /// Wakes every listener; one that is not waiting now returns at once from its next wait.
     pub fn wake(&self) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         self.calls.fetch_add(1, Ordering::Release);
@@ -25,7 +25,7 @@ impl Topic {
             Waiting::Nobody => {}
             Waiting::One(waker) => waker.wake(),
             Waiting::Many(mut wakers) => {
-                // Whoever is woken first asks first, and then waits again in that order: nobody must always be late.
+                // The first one woken asks first, and then waits again in that order: no listener must always be late.
                 wakers.rotate_left(1);
                 wakers.into_iter().for_each(Waker::wake);
             }
@@ -66,21 +66,21 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// A listener that keeps `subscription` for as long as it lives. It hears every call after this one.
+    /// Returns a listener that keeps `subscription` for as long as it lives. It receives every message after this call.
     pub fn new(topic: Arc<Topic>, subscription: impl Send + Sync + 'static) -> Listener {
         let heard = topic.calls.load(Ordering::Acquire);
         Listener { topic, heard, _subscription: Box::new(subscription) }
     }
 
-    /// Ends when something was called out since the last time, even if that was before this call; says how often.
+    /// Waits for a message and returns how many came since the last call; those that came before this call count.
     ///
     /// # Cancel safety
-    /// A call that comes while nobody polls is heard at the next one.
+    /// A message that comes while the future is not polled, or after it was dropped, is received by the next call.
     pub async fn heard(&mut self) -> u64 {
         poll_fn(|cx| self.poll_heard(cx)).await
     }
 
-    /// [`heard`](Listener::heard) for those who keep a waker instead of a future.
+    /// Polls for a message as [`heard`](Listener::heard) does, for callers that keep a waker instead of a future.
     pub fn poll_heard(&mut self, cx: &mut Context<'_>) -> Poll<u64> {
         // Locked while the count is read: a call either is counted now or finds the waker.
         let mut waiting = self.topic.waiting.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,10 +1,10 @@
-//! The seam between the engine, which waits, and the stores, which decide.
+//! The interface between the engine, which waits, and the stores, which decide.
 //!
 //! Programs do not need this module; authors of a store, and of test doubles that make one fail, do.
 //!
 //! # Examples
-//! A table behind the mutexes of one program. The [machines](state) know the rules, so that a store needs a place to keep
-//! what they say, and a way to call out who should look again:
+//! A table behind the mutexes of one program. The [state machines](state) contain the rules, so a store only keeps their entries
+//! and notifies waiters:
 //!
 //! ```
 //! use std::collections::HashMap;
@@ -21,7 +21,7 @@
 //!     released: Arc<Topic>,
 //! }
 //!
-//! /// Neither fair nor fenced locks are kept here.
+//! /// This store has neither fair nor fenced locks.
 //! struct Nothing;
 //! impl Around for Nothing {
 //!     fn listens(&self, _: Owner) -> bool {
@@ -33,7 +33,7 @@
 //! }
 //!
 //! impl Table {
-//!     /// One atomic step.
+//!     /// One atomic operation.
 //!     fn step<T>(&self, name: &str, step: impl FnOnce(Option<Entry>) -> Step<Entry, T>) -> T {
 //!         let mut entries = self.entries.lock().unwrap();
 //!         let Step { entry, answer, wake } = step(entries.remove(name));
@@ -105,108 +105,109 @@ use crate::durability::Durability;
 use crate::env::BoxFuture;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Where locks are kept. A store decides; it never waits.
+/// Keeps locks. A store decides; it never waits.
 ///
 /// # Contract
-/// - **Each step is atomic and sent at most once.** A store does not retry: the engine does, because it
+/// - **Each operation is atomic and sent at most once.** A store does not retry: the engine does, because it
 ///   knows the deadline. (Reloading a script that a server does not know is not a retry.)
-/// - **Each step is idempotent.** An owner lives in one process, so the engine knows its depth: `acquire` *sets* the hold
-///   to `claim.depth`, `release` sets it to `claim.depth` and frees at 0. Doing a step twice changes nothing more.
-/// - **Each step does no harm when it is late.** An owner in a claim is the id of one stay, from entering to leaving, and is not used
-///   again; no step shortens a time to live that another step of the same stay has set; and a store that gives a connection up makes
-///   sure, where it can, that nothing on it is done later.
-/// - **Each step ends.** A store bounds every step by its reply time-out and says what it knows:
-///   [`Unavailable`](crate::ErrorKind::Unavailable) if the step surely did not happen,
-///   [`Indeterminate`](crate::ErrorKind::Indeterminate) if it may have.
-/// - **Each step may be run to its end on any runtime**, and dropping its future half-way leaves the store consistent:
-///   the step happened, or it did not.
-/// - A lock always has a time to live. Something without one under the name is a
-///   [`Conflict`](crate::ErrorKind::Conflict), found before anything is written; so is something of another type.
+/// - **Each operation is idempotent.** An owner lives in one process, so the engine knows its hold count: `acquire` *sets* the hold
+///   to `claim.depth`, `release` sets it to `claim.depth` and frees at 0. Applying an operation twice changes nothing more.
+/// - **Each operation is harmless when it is late.** An owner in a claim is the id of one stay, from the acquire to the last release, and
+///   is not used again; no operation shortens a time to live that another operation of the same stay has set; and a store that gives a
+///   connection up makes sure, where it can, that nothing on it is applied later.
+/// - **Each operation ends.** A store bounds every operation by its reply timeout, and returns
+///   [`Unavailable`](crate::ErrorKind::Unavailable) if it surely was not applied,
+///   [`Indeterminate`](crate::ErrorKind::Indeterminate) if it may have been.
+/// - **Each operation may be completed on any runtime**, and dropping its future half-way leaves the store consistent:
+///   the operation was applied, or it was not.
+/// - A lock always has a time to live. A key without one under the name is a
+///   [`Conflict`](crate::ErrorKind::Conflict), found before anything is written; so is a key of another type. (The permits of a plain
+///   semaphore and the count of a latch have none.)
 pub trait Store: Debug + Send + Sync + 'static {
-    /// Whether every step is answered when it is first polled, without a runtime.
+    /// Returns whether every operation completes when it is first polled, without a runtime.
     fn answers_at_once(&self) -> bool {
         false
     }
 
-    /// Whether a step may keep its thread, as a disk that does not answer does: renewals then have another one than the watchdog,
-    /// which must be able to say that a hold is lost.
+    /// Returns whether an operation may block its thread, as on a disk that hangs: renewals then run on another thread than the
+    /// watchdog, which must be able to report that a hold is lost.
     fn may_block(&self) -> bool {
         false
     }
 
-    /// Where it is, in words for people, without a password. Two at the same place are one and the same.
+    /// Returns the address of the store for messages, without a password. Stores with the same place are one store.
     fn place(&self) -> String {
         format!("a store of the program ({:p})", self)
     }
 
-    /// A number that names share if they share their fate: the server that keeps them, where there are several. What is renewed
-    /// in one call should share it, because all of a call's answers come when the last one does.
+    /// Returns a number that is equal for names on the same server, if the store has several servers. The engine renews such names in one
+    /// call, because all results of a call come when the last one does.
     fn share(&self, name: &str) -> usize {
         let _ = name;
         0
     }
 
-    /// When an acquisition counts here. A store that says [`Durability::Acks`] answers `Acquired` only when so many replicas have
-    /// it, and [`NotDurable`](crate::ErrorKind::NotDurable) if it was acquired but too few have; the engine then releases it. What
-    /// passes on (`claim.heir_of`) needs no acknowledgement.
+    /// Returns whether an acquire waits for replicas. A store with [`Durability::Acks`] returns `Acquired` only when so many replicas
+    /// have acknowledged, and [`NotDurable`](crate::ErrorKind::NotDurable) if it acquired and too few have; the engine then releases. A
+    /// hand-over (`claim.heir_of`) needs no acknowledgement.
     fn durability(&self) -> Durability {
         Durability::Primary
     }
 
-    /// Whether a hold may pass from one owner to another (`claim.heir_of`). If not, nobody asks for that, and every owner
-    /// acquires for itself.
+    /// Returns whether a hold may pass from one owner to another (`claim.heir_of`). If not, the engine does not request it, and every
+    /// owner acquires for itself.
     fn passes_on(&self) -> bool {
         true
     }
 
-    /// A number that changes when another server has taken over what one kept: it may not know of every hold, so whoever
-    /// believes in one asks about it then, and does not wait for the next renewal.
+    /// Returns a number that changes when another server has taken over the data of one: it may not have every hold, so the engine
+    /// then verifies its holds without waiting for the next renewal.
     fn term(&self) -> u64 {
         0
     }
 
-    /// Takes the lock for `claim.owner` at `claim.depth`, or says how long the present holder may keep it.
+    /// Acquires the lock for `claim.owner` at `claim.depth`, or returns how long the present holder may keep it.
     ///
-    /// The time to live becomes `claim.lease`, or stays if the same owner has more. At depth 2 and above the owner must hold it already; if it does not,
-    /// the answer is `Busy`. With `claim.heir_of` the lock passes from that owner to this one, and only from it.
+    /// The time to live becomes `claim.lease`, or stays if the same owner has more. At depth 2 and above the owner must hold it
+    /// already; if it does not, the result is `Busy`. With `claim.heir_of` the lock passes from that owner to this one, and only from it.
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Attempt>>;
 
-    /// Sets the owner's hold to `claim.depth`; at 0 the lock is free and everybody who listens is told.
+    /// Sets the owner's hold to `claim.depth`; at 0 the lock is free and its listeners are notified.
     fn release<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Released>>;
 
     /// Sets the time to live of each lock that its owner still holds to `claim.lease`; never to less. Never acquires.
     ///
-    /// One answer per claim, in order: `true` renewed, `false` not held any more, an error for unknown. One bad claim
-    /// never spoils another's answer.
+    /// Returns one result per claim, in order: `true` renewed, `false` not held any more, an error if unknown. An error of one claim
+    /// never changes the result of another.
     fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<bool>>>;
 
-    /// Forgets the owner altogether: its hold, if it has one, and its place in a queue. Idempotent.
+    /// Removes the owner altogether: its hold, if it has one, and its place in a queue. Idempotent.
     fn give_up<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move { self.release(claim).await.map(drop) })
     }
 
-    /// Takes all of the claims, which are of one owner, or none, in one atomic step. Each is at depth 1.
+    /// Acquires all of the claims, which are of one owner, or none, in one atomic operation. Each is at depth 1.
     fn acquire_all<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Result<Together>> {
         let _ = claims;
         Box::pin(std::future::ready(Ok(Together::Apart)))
     }
 
-    /// Starts listening for releases. The future ends when the subscription is acknowledged: from then on no release
-    /// goes unheard, except across a reconnect, which the [`Listener`] reports as if it were a release.
+    /// Subscribes to releases. The future completes when the subscription is acknowledged: from then on the [`Listener`] receives
+    /// every release, except during a reconnect, which it reports as if it were a release.
     fn listen<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Listener>>;
 
-    /// What stands under `name` now, read as a lock of this kind.
+    /// Returns the state of `name` now, read as a lock of this kind.
     fn inspect<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>>;
 
-    /// Frees the lock whoever holds it, tells everybody who listens, and returns what stood there before. Of a read-write
-    /// lock, frees the half that `what` says.
+    /// Frees the lock whatever its owner, notifies its listeners, and returns the state before. Of a read-write lock it frees the half
+    /// that `what` names.
     fn force<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>>;
 
-    /// Every lock that is held and whose name starts with `prefix`, as far as the store can tell locks from other data.
+    /// Returns every lock that is held and whose name starts with `prefix`, as far as the store can tell locks from other data.
     fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<Snapshot>>>;
 
-    /// Looks whether it is fit for locks. Trouble is what it is about, so it has no error: whatever keeps it from looking is a
-    /// finding. A store says nothing of a kind that it does not offer.
+    /// Checks whether the store is fit for locks. It returns no error: a failure of the check is a finding as well. A store returns
+    /// nothing about a kind that it does not offer.
     fn examine<'a>(&'a self, what: &'a Examine) -> BoxFuture<'a, Vec<Finding>> {
         let _ = what;
         let says = "nothing is known of this store";
@@ -214,14 +215,14 @@ pub trait Store: Debug + Send + Sync + 'static {
         Box::pin(std::future::ready(vec![finding]))
     }
 
-    /// Looks after a semaphore, a latch or a fence. Not idempotent unless the operation says so: the engine does not send
-    /// it again when the answer is lost.
+    /// Applies an operation to a semaphore, a latch or a fence, and returns its number. Unless the operation is
+    /// [idempotent](Admin::is_idempotent), the engine does not send it again when the reply is lost.
     fn admin<'a>(&'a self, name: &'a str, op: &'a Admin) -> BoxFuture<'a, Result<i64>> {
         let _ = (name, op);
         Box::pin(std::future::ready(Err(unsupported("this operation"))))
     }
 
-    /// Runs `command` in the same atomic step that finds `claim` still held; `None` if it is not.
+    /// Runs `command` in the same atomic operation that finds `claim` still held; returns `None` if it is not.
     fn guarded<'a>(
         &'a self,
         claim: &'a Claim,

@@ -1,4 +1,4 @@
-//! What a client is told that is not let in.
+//! The response to a request that does not get its lock.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind};
 use crate::kinds::Mutex;
 use crate::locks::Locks;
 
-/// What a client is told whose key is locked by another request.
+/// The status of the response while another request holds the lock.
 ///
 /// ```
 /// use distlock::Locks;
@@ -30,18 +30,18 @@ pub enum Busy {
     Conflict,
 }
 
-/// A status, and when to come back.
+/// A status, and when to retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     retry_after: Option<u64>,
 }
 
-/// Nobody knows how long an outage lasts; what was lost is free soon.
+/// How long an outage lasts is unknown; a lost lock is free soon.
 const SOON: Option<u64> = Some(1);
 
 impl Answer {
-    /// Somebody else has the lock.
+    /// Another owner has the lock.
     pub(super) async fn busy(busy: Busy, locks: &Locks, mutex: &Mutex) -> Answer {
         let status = match busy {
             Busy::Locked => StatusCode::LOCKED,
@@ -50,15 +50,15 @@ impl Answer {
         let env = locks.engine().env.clone();
         let left = tokio::select! {
             left = mutex.ttl() => left.ok(),
-            // The answer is known but for its header: a store that stalls does not keep a client waiting.
+            // The response is known except for its header: a store that stalls does not keep a client waiting.
             () = env.sleep_until(env.now().after(config::REPLY_TIMEOUT)) => None,
         };
-        // Busy it was, also if how long for cannot be asked.
+        // It was busy, even if the store cannot tell for how long.
         let retry_after = left.map_or(SOON, |left| Some(seconds(left.unwrap_or_default())));
         Answer { status, retry_after }
     }
 
-    /// The lock could not be had, or was lost.
+    /// The lock was not acquired, or was lost.
     pub(super) fn failed(error: &Error) -> Answer {
         let (status, retry_after) = match error.kind() {
             ErrorKind::WaitTimeout => {
@@ -73,10 +73,10 @@ impl Answer {
         match error.kind() {
             // Contention is no trouble.
             ErrorKind::WaitTimeout => {
-                tracing::debug!(target: "distlock", %error, status = code, "a request was turned away");
+                tracing::debug!(target: "distlock", %error, status = code, "request refused");
             }
             _ => {
-                tracing::warn!(target: "distlock", %error, status = code, "a request was turned away")
+                tracing::warn!(target: "distlock", %error, status = code, "request refused")
             }
         }
         Answer { status, retry_after }
@@ -92,7 +92,7 @@ impl Answer {
     }
 }
 
-/// Whole seconds, rounded up: who comes back too early has come for nothing.
+/// Whole seconds, rounded up: a client that retries too early retries in vain.
 fn seconds(left: Duration) -> u64 {
     let up = u64::from(left.subsec_nanos() > 0);
     left.as_secs().saturating_add(up).max(1)

@@ -1,4 +1,4 @@
-//! Requests with the same key, one after the other.
+//! A layer that serves requests with the same key one after the other.
 
 use std::fmt;
 use std::future::Future;
@@ -17,22 +17,23 @@ use crate::error::Error;
 use crate::kinds::Mutex;
 use crate::locks::Locks;
 
-/// A tower layer that lets requests with the same key in one after the other, across every instance of the service that
+/// A tower layer that serves requests with the same key one after the other, across every instance of the service that
 /// uses the same locks.
 ///
-/// The key is the name of a [`Mutex`]; requests for which the closure gives none pass as they are. A request waits at most
-/// [`wait`](LockLayer::wait) (not at all unless set), and is answered as [the table](crate::web) says if that was too short.
+/// The key is the name of a [`Mutex`]; requests for which the closure returns `None` need no lock. A request waits for at most
+/// [`wait`](LockLayer::wait) (not at all unless set), then the response is that of [the table](crate::web).
 ///
 /// # Guarantees
-/// The lock is held from before the handler is called until it has given its response: *the head*. A body that is still being
-/// streamed by then is not protected; a handler that streams takes its lock itself ([`Locked`](crate::web::Locked)) and moves the
-/// guard into the stream. The response is sent after the release, so that whoever has it finds the lock free.
+/// The lock is held from before the handler is called until it has returned its response: *the head*. A body that is still being
+/// streamed by then is not protected; a handler that streams acquires its lock itself ([`Locked`](crate::web::Locked)) and moves the
+/// guard into the stream. The response is sent after the release, so that a client that has it finds the lock free.
 ///
-/// If the lock is lost meanwhile, the handler's future is dropped where it stands, and the client gets a 503. What it had
-/// done by then, it has done: lock outside, transaction inside.
+/// When the loss of the lock is noticed meanwhile, the handler's future is dropped at its next await, and the client receives a 503. What
+/// the handler has done so far is not undone: lock outside, transaction inside.
 ///
 /// # Cancel safety
-/// A client that goes away, a timeout around it: dropping the response future drops the handler and releases.
+/// When the client disconnects, or a timeout around the layer fires, the response future is dropped: that drops the handler and releases
+/// the lock.
 ///
 /// # Examples
 /// ```
@@ -64,7 +65,7 @@ struct Rules {
 }
 
 impl<F> LockLayer<F> {
-    /// A layer that asks `key` for the name of a request's lock.
+    /// Returns a layer that calls `key` for the name of a request's lock.
     pub fn new<B, N>(locks: &Locks, key: F) -> LockLayer<F>
     where
         F: Fn(&Request<B>) -> Option<N>,
@@ -75,20 +76,20 @@ impl<F> LockLayer<F> {
         LockLayer { key, rules: Arc::new(rules) }
     }
 
-    /// How long a request waits for the one before it.
+    /// Sets how long a request waits for the lock.
     #[must_use]
     pub fn wait(self, wait: Duration) -> Self {
         self.with(|rules| rules.wait = wait)
     }
 
-    /// How long a request may hold its lock; after that its handler is dropped. Without a limit unless set: the watchdog
+    /// Sets how long a request may hold its lock; after that its handler is dropped. Without a limit unless set: the watchdog
     /// renews the lock while the handler runs.
     #[must_use]
     pub fn lease(self, lease: Duration) -> Self {
         self.with(|rules| rules.lease = Some(lease))
     }
 
-    /// What a request is told that did not get its lock in time; [`Busy::Locked`] unless set.
+    /// Sets the status of the response if the lock was not acquired in time; [`Busy::Locked`] unless set.
     #[must_use]
     pub fn busy(self, busy: Busy) -> Self {
         self.with(|rules| rules.busy = busy)
@@ -108,7 +109,7 @@ impl<S, F: Clone> Layer<S> for LockLayer<F> {
     }
 }
 
-/// What a [`LockLayer`] makes of a service.
+/// The service that a [`LockLayer`] wraps around another one.
 #[derive(Clone)]
 pub struct LockService<S, F> {
     inner: S,
@@ -168,10 +169,10 @@ impl Rules {
     }
 }
 
-/// Why there is no response to be content with.
+/// Why there is no response that reports success.
 enum Trouble<R, E> {
     Lock(Error),
-    /// The handler refused: that stands, whatever became of the lock.
+    /// The handler refused: its response counts, even if the lock was lost.
     Said(R),
     Inner(E),
 }

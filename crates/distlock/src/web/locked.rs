@@ -1,4 +1,4 @@
-//! A lock among the arguments of a handler.
+//! An extractor that acquires a lock for a handler.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,31 +14,32 @@ use crate::error::Error;
 use crate::guard::Guard;
 use crate::locks::Locks;
 
-/// What names a request's lock: made from the request as every extractor is, so that it can be a path, a query or a header.
+/// Names the lock of a request. It is an extractor itself, so the name can come from a path, a query or a header.
 ///
 /// See [`Locked`].
 pub trait LockKey {
-    /// How long a request waits for the one before it; not at all unless said.
+    /// How long a request waits for the lock; by default not at all.
     const WAIT: Duration = Duration::ZERO;
-    /// How long a request may hold the lock; without a limit unless said.
+    /// How long a request may hold the lock; by default without a limit.
     const LEASE: Option<Duration> = None;
-    /// What a request is told that did not get its lock in time.
+    /// The status of the response if the lock was not acquired in time.
     const BUSY: Busy = Busy::Locked;
 
-    /// The name of the lock.
+    /// Returns the name of the lock.
     fn lock_name(&self) -> String;
 }
 
-/// An axum extractor: the handler is called when it has the lock that `K` names, with `K` and the guard.
+/// An axum extractor that acquires the lock that `K` names, and passes `K` and the guard to the handler.
 ///
-/// The [`Locks`] are taken from the state. The guard is the handler's own: it holds until it is dropped or
-/// [unlocked](Guard::unlock), [`while_held`](Guard::while_held) stops work when the lock is lost, and a handler that streams can move it into
-/// the stream. If it cannot be had the client is answered as [the table](crate::web) says.
+/// The [`Locks`] come from the state. The handler owns the guard: it holds until it is dropped or
+/// [unlocked](Guard::unlock), [`while_held`](Guard::while_held) drops work when the loss of the lock is noticed, and a handler that streams
+/// can move it into the stream. If the lock is not acquired, the response is that of [the table](crate::web).
 ///
-/// Extractors run in the order of the arguments: put it after those that check who asks.
+/// Extractors run in the order of the arguments: put it after those that authenticate the client.
 ///
 /// # Cancel safety
-/// A client that goes away while it waits leaves nothing; one that goes away later takes the guard along, which releases.
+/// When the client disconnects while the request waits, an in-flight acquire is rolled back in the background; later, the guard is
+/// dropped, which releases the lock.
 ///
 /// # Examples
 /// ```
@@ -76,9 +77,9 @@ pub trait LockKey {
 #[derive(Debug)]
 #[must_use = "dropping it releases the lock immediately"]
 pub struct Locked<K> {
-    /// What named the lock.
+    /// The key that named the lock.
     pub key: K,
-    /// The hold.
+    /// The guard of the lock.
     pub guard: Guard,
 }
 
@@ -107,15 +108,15 @@ where
     }
 }
 
-/// So that a handler can return `Result<_, distlock::Error>`, and acquire with `?`. The status is that of [the table](crate::web); the body is empty,
-/// and what the error says goes to the log (`tracing`, target `distlock`): it may name locks and servers.
+/// Lets a handler return `Result<_, distlock::Error>`, and acquire with `?`. The status is that of [the table](crate::web); the body is
+/// empty, and the message of the error is logged (`tracing`, target `distlock`): it may name locks and servers.
 ///
 /// ```
 /// use std::time::Duration;
 /// use axum::{Router, extract::State, routing::post};
 /// use distlock::Locks;
 ///
-/// /// 423 while another request pays, 503 while the store is away.
+/// /// 423 while another request pays, 503 while the store cannot be reached.
 /// async fn pay(State(locks): State<Locks>) -> distlock::Result<&'static str> {
 ///     locks.mutex("account:7").lock().wait(Duration::from_secs(2)).run(async |_| Ok("paid")).await
 /// }

@@ -5,11 +5,18 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use distlock::Profiles;
-use distlock_testkit::docs::{Page, blocks, guides, pages, root};
+use distlock_testkit::docs::{Page, blocks, guides, pages, readmes, root};
 use rusqlite::Connection;
 
 /// Absolute links to files of the repository: those in the README of a crate are, because its page has no other files.
 const REPOSITORY: &str = "https://github.com/distlock/distlock/blob/main/";
+
+/// Whether lib.rs includes a page of [`guides`], so that rustdoc compiles its Rust code.
+fn is_in_rustdoc(page: &Page) -> bool {
+    let lib = std::fs::read_to_string(root().join("crates/distlock/src/lib.rs")).unwrap();
+    let file = page.name.strip_prefix("docs/").unwrap_or("../docs/README.md");
+    lib.contains(&format!("\"{file}\""))
+}
 
 /// `Err` says what is wrong with a link.
 fn check(page: &Page, link: &str) -> Result<(), String> {
@@ -43,16 +50,20 @@ fn every_relative_link_leads_to_a_file_and_a_heading() {
                 wrong.push(format!("{}: {link}: {why}", page.name));
             }
         }
+        for label in &page.references {
+            if !page.definitions.iter().any(|(known, _)| known.to_lowercase() == *label) {
+                wrong.push(format!("{}: [{label}] is not defined", page.name));
+            }
+        }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert!(count > 40, "only {count} links were found");
+    assert!(pages().iter().any(|page| page.references.len() > 5), "no references were found");
 }
 
 #[test]
 fn the_pages_of_crates_have_no_relative_links() {
-    let readmes =
-        |page: &Page| page.name.starts_with("crates/") && page.name.ends_with("README.md");
-    let crates: Vec<Page> = pages().into_iter().filter(readmes).collect();
+    let crates = readmes();
     assert!(crates.len() >= 3, "{crates:?}");
     for page in crates {
         for link in &page.links {
@@ -64,12 +75,8 @@ fn the_pages_of_crates_have_no_relative_links() {
 #[test]
 fn rustdoc_knows_the_links_between_the_guides() {
     let links = Page::read(&root().join("crates/distlock/src/links.md")).definitions;
-    let modules = std::fs::read_to_string(root().join("crates/distlock/src/lib.rs")).unwrap();
-    for page in guides() {
-        let Some(file) = page.name.strip_prefix("docs/") else { continue };
-        if !modules.contains(&format!("\"{file}\"")) {
-            continue; // not a module of rustdoc
-        }
+    // README is a documentation test, not a page of rustdoc.
+    for page in guides().iter().filter(|page| page.name != "README.md" && is_in_rustdoc(page)) {
         for link in page.links.iter().filter(|link| link.contains(".md") && !link.contains("://")) {
             let defined = page.definitions.iter().find(|(_, destination)| destination == link);
             let (label, _) = defined.unwrap_or_else(|| {
@@ -104,9 +111,10 @@ fn every_code_block_has_a_language_that_is_tested() {
                         known || page.name == "README.md",
                         "{place}: `{language}` is not tested"
                     );
+                    assert!(is_in_rustdoc(&page), "{place}: lib.rs does not include this page");
                 }
-                // `sh` by the tests of the command, `java` by those of Redisson, the others below.
-                "sh" | "java" | "toml" | "yaml" | "sql" | "text" => {
+                // `sh` and `crontab` by the tests of the command, `java` by those of Redisson, the others below.
+                "sh" | "crontab" | "java" | "toml" | "yaml" | "sql" | "text" => {
                     assert_eq!(words.len(), 1, "{place}")
                 }
                 _ => panic!(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use distlock::{ErrorKind, Locks, Result};
+use distlock::{Error, ErrorKind, Locks, Result};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
@@ -68,7 +68,13 @@ pub(super) fn ask_members(lock: &Lock, plan: &Run) -> Members {
             asked.spawn(async move { (number, is_up(&locks, &name).await) });
         }
     }
-    Members { asked, until: Instant::now() + MEMBER_PATIENCE }
+    let addresses = plan.store.addresses();
+    Members {
+        asked,
+        up: vec![false; addresses.len()],
+        addresses,
+        until: Instant::now() + MEMBER_PATIENCE,
+    }
 }
 
 async fn is_up(locks: &Locks, name: &str) -> bool {
@@ -79,35 +85,65 @@ async fn is_up(locks: &Locks, name: &str) -> bool {
     }
 }
 
-/// Members of a redlock that were asked whether they answer.
+/// Members of a redlock that were asked whether they answer. None were asked if it is no redlock of several stores.
 pub(super) struct Members {
     asked: JoinSet<(usize, bool)>,
+    up: Vec<bool>,
+    addresses: Vec<String>,
     until: Instant,
 }
 
 impl Members {
-    /// Names the members that do not answer. Called when the lock is held: it is held by a majority then.
-    pub(super) async fn warn_of_absent(mut self, plan: &Run) {
-        let mut addresses: Vec<Option<String>> =
-            plan.store.addresses().into_iter().map(Some).collect();
+    /// Fails if no majority answers: for a `run` that would not wait for a single store either.
+    pub(super) async fn require_majority(&mut self) -> Result<()> {
         if self.asked.is_empty() {
-            return;
+            return Ok(());
         }
-        while let Ok(Some(Ok((number, up)))) = timeout_at(self.until, self.asked.join_next()).await
-        {
-            if up {
-                addresses[number] = None;
+        while self.count_up() < self.majority() && self.hear_next().await {}
+        if self.count_up() >= self.majority() {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::NoQuorum, self.absent()))
+    }
+
+    /// Names the members that do not answer. Called when the lock is held: it is held by a majority then.
+    pub(super) async fn warn_of_absent(mut self) {
+        while self.hear_next().await {}
+        // None are absent if none were asked.
+        if self.addresses.len() > 1 && self.count_up() < self.addresses.len() {
+            print::warn(&self.absent());
+        }
+    }
+
+    /// Notes the next answer; false when all have answered, or no more time is left.
+    async fn hear_next(&mut self) -> bool {
+        match timeout_at(self.until, self.asked.join_next()).await {
+            Ok(Some(Ok((number, up)))) => {
+                self.up[number] = up;
+                true
             }
+            Ok(Some(Err(_))) => true,
+            Ok(None) | Err(_) => false,
         }
-        let total = addresses.len();
-        let absent: Vec<String> = addresses.into_iter().flatten().collect();
-        if !absent.is_empty() {
-            print::warn(&format!(
-                "{} of {total} members of the redlock cannot be reached: {}; the lock needs {} of them",
-                absent.len(),
-                absent.join(", "),
-                total / 2 + 1
-            ));
-        }
+    }
+
+    fn count_up(&self) -> usize {
+        self.up.iter().filter(|up| **up).count()
+    }
+
+    fn majority(&self) -> usize {
+        self.addresses.len() / 2 + 1
+    }
+
+    fn absent(&self) -> String {
+        let absent = self.addresses.iter().zip(&self.up).filter(|(_, up)| !**up);
+        let absent: Vec<&str> = absent.map(|(address, _)| address.as_str()).collect();
+        format!(
+            "{} of {} members of the redlock cannot be reached: {}; the lock needs {} of them",
+            absent.len(),
+            self.addresses.len(),
+            absent.join(", "),
+            self.majority()
+        )
     }
 }

@@ -102,7 +102,18 @@ async fn locked(plan: &Run, signals: &mut Signals, teller: &Teller) -> Result<Ex
         },
         signal = signals.asked_to_end() => return Ok(Exit::Signal(signal.as_raw())),
     }
-    let members = check::ask_members(&lock, plan);
+    let mut members = check::ask_members(&lock, plan);
+    // A wrong URL must not block a job for ever, and a single try is over when it is known that it cannot succeed.
+    if until.is_none() {
+        let checked = tokio::select! {
+            checked = members.require_majority() => checked,
+            signal = signals.asked_to_end() => return Ok(Exit::Signal(signal.as_raw())),
+        };
+        if let Err(error) = checked {
+            lock.close().await;
+            return Err(error.into());
+        }
+    }
     let wait = until.map(|until| until - Instant::now()).or(plan.wait);
     let ask = Ask { wait, lease: plan.lease, label: label(&plan.command) };
     let held = tokio::select! {
@@ -121,7 +132,7 @@ async fn locked(plan: &Run, signals: &mut Signals, teller: &Teller) -> Result<Ex
                 Ok(Exit::Signal(signal.as_raw()))
             }
             None => {
-                members.warn_of_absent(plan).await;
+                members.warn_of_absent().await;
                 under(held, plan, signals, teller).await
             }
         },
@@ -140,7 +151,10 @@ fn label(command: &[OsString]) -> Option<String> {
 /// Why the command was stopped, in words.
 fn why_stopped(why: Why, plan: &Run) -> String {
     match (why, plan.lease) {
-        (Why::Lost, _) => "it was lost".to_owned(),
+        (Why::Lost, _) => {
+            "the lock was lost: its lease ended, or another process or the server freed it"
+                .to_owned()
+        }
         (Why::Ending, None) => "it could not be renewed in time".to_owned(),
         (Why::Ending, Some(lease)) if plan.on_lost == OnLost::Kill => {
             format!("its lease ended after {}", duration::show(lease))

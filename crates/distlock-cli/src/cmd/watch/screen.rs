@@ -131,7 +131,7 @@ impl Style {
                 let since = seen.map_or("nothing seen yet".to_owned(), |at| {
                     format!("shown as it was {} ago", since(at))
                 });
-                let text = format!("STORE AWAY, {since}: {}", print::name(trouble));
+                let text = format!("STORE UNREACHABLE, {since}: {}", print::name(trouble));
                 self.paint(RED, &cut(&text, columns))
             }
             (None, None) => cut("reading the store…", columns),

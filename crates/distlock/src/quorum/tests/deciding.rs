@@ -76,7 +76,7 @@ fn too_few_is_an_error_that_says_what_each_of_them_said() {
         assert_eq!(error.kind(), ErrorKind::NoQuorum);
         let text = error.to_string();
         for said in [
-            "3 of 5",
+            "only 2 of 5 servers agreed, 3 are needed: ",
             "node 0: nobody is there",
             "node 1: granted",
             "node 2: no reply in time",

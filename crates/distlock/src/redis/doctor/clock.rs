@@ -31,8 +31,8 @@ pub(super) fn clock(chart: &Chart) -> Vec<Finding> {
     let doubt = u64::try_from(chart.trip.as_millis()).unwrap_or(u64::MAX) / 2;
     let level = level(ahead.unsigned_abs().saturating_sub(doubt));
     let says = match ahead {
-        0.. => format!("its clock is {} ahead of this machine's", seconds(ahead)),
-        _ => format!("its clock is {} behind this machine's", seconds(-ahead)),
+        0.. => format!("the server's clock is {} ahead of this machine's", seconds(ahead)),
+        _ => format!("the server's clock is {} behind this machine's", seconds(-ahead)),
     };
     let finding = chart.finding(level, SUBJECT, says);
     if level == Level::Ok {
@@ -41,9 +41,9 @@ pub(super) fn clock(chart: &Chart) -> Vec<Finding> {
     vec![
         finding
             .means(
-                "One of the two is wrong, and will be set some day. When a server's clock is set forward, leases end early and two \
-                 get in; when it is set back, locks of the dead stay for as long. Fencing tokens, places in fair queues and leased \
-                 permits are counted by it; Redisson's clients mix it with their own.",
+                "One of the two is wrong, and will be corrected some day. When a server's clock is set forward, leases end early and two \
+                 owners can hold one lock; when it is set back, locks of dead processes stay longer by that much. Fencing tokens, \
+                 places in fair queues and leased permits depend on the server's clock; Redisson's clients mix it with their own.",
             )
             .change("Run chrony or ntpd on both, slewing and not stepping."),
     ]
@@ -73,8 +73,8 @@ pub(super) fn between(charts: &[Chart]) -> Option<Finding> {
         return Some(finding);
     }
     let finding = finding.means(
-        "When one takes over from the other, leases end early or late by that much, fencing tokens may go back, and places \
-         in fair queues end too soon.",
+        "When one server takes over from the other, leases end early or late by that much, fencing tokens may go back, and \
+         places in fair queues end too soon.",
     );
     Some(finding.change("Run chrony or ntpd on both, slewing and not stepping."))
 }

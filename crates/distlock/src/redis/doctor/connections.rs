@@ -19,17 +19,17 @@ const SMALL: u64 = 1 << 20;
 pub(super) fn round_trip(chart: &Chart) -> Finding {
     const SUBJECT: &str = "round_trip";
     let trip = chart.trip;
-    let says = format!("it answers within {:.2} ms", trip.as_secs_f64() * 1000.0);
+    let says = format!("the server replies within {:.2} ms", trip.as_secs_f64() * 1000.0);
     let level = match trip {
         trip if trip >= TOO_LONG => Level::Warning,
         trip if trip >= LONG => Level::Note,
         _ => return chart.finding(Level::Ok, SUBJECT, says),
     };
     let finding = chart.finding(level, SUBJECT, says);
-    let finding =
-        finding.means("Every step takes at least that long; leases must be many times as long.");
+    let finding = finding
+        .means("Every operation takes at least that long; leases must be many times as long.");
     finding.change(
-        "Put the server nearer, or look for what is slow on the way (SLOWLOG, LATENCY DOCTOR).",
+        "Move the server closer, or find what is slow, the server or the network: SLOWLOG, LATENCY DOCTOR.",
     )
 }
 
@@ -46,7 +46,7 @@ pub(super) fn buffers(chart: &Chart) -> Vec<Finding> {
     let finding = match smallest {
         Some(limit) if limit < SMALL => chart
             .finding(Level::Warning, SUBJECT, format!("client-output-buffer-limit pubsub is {}", size(limit)))
-            .means("A burst of releases, or of other messages, cuts those who listen: waiters find out only after a reconnect.")
+            .means("After a burst of releases, or of other messages, the server closes the subscribers' connections: waiters notice a release only after a reconnect.")
             .change("CONFIG SET client-output-buffer-limit \"pubsub 33554432 8388608 60\", which is the default."),
         Some(limit) => chart.finding(Level::Ok, SUBJECT, format!("client-output-buffer-limit pubsub is {}", size(limit))),
         None => chart.finding(Level::Ok, SUBJECT, "client-output-buffer-limit pubsub has no limit"),
@@ -59,12 +59,12 @@ pub(super) fn idle(chart: &Chart) -> Vec<Finding> {
     let finding = match chart.setting("timeout") {
         Ok("0") => chart.finding(Level::Ok, SUBJECT, "idle connections are kept"),
         Ok(seconds) => chart
-            .finding(Level::Warning, SUBJECT, format!("connections that are idle for {seconds} s are cut (timeout)"))
+            .finding(Level::Warning, SUBJECT, format!("the server closes connections that are idle for {seconds} s (timeout)"))
             .means(
-                "A step that meets the cut has an unknown outcome and is asked again, and the next one connects first: now and then a \
-                 lock takes much longer.",
+                "An operation that is sent just then gets no reply and is retried, and the next one has to connect first: from time to \
+                     time a lock takes much longer.",
             )
-            .change("CONFIG SET timeout 0; tcp-keepalive finds connections whose other end is gone."),
+            .change("CONFIG SET timeout 0; tcp-keepalive closes connections whose client is gone."),
         Err(why) => chart.unknown(SUBJECT, &why),
     };
     vec![finding]
@@ -85,32 +85,32 @@ pub(super) fn clients(chart: &Chart) -> Vec<Finding> {
     }
     let finding = chart.finding(Level::Warning, SUBJECT, says);
     let finding = finding.means(
-        "When they are used up, a process that has to reconnect cannot renew: it loses its locks.",
+        "When none is left, a process that has to reconnect cannot renew its locks, and loses them.",
     );
     vec![finding.change(
-        "Raise maxclients (and the limit of open files), or find who has so many: CLIENT LIST.",
+        "Raise maxclients (and the limit of open files), or find the clients that hold so many: CLIENT LIST.",
     )]
 }
 
-/// Who can listen in, and who can come in.
+/// Whether the connection is encrypted, and whether the server requires a password.
 pub(super) fn security(chart: &Chart) -> Vec<Finding> {
     let target = &chart.somebody.dial.target;
     let encrypted = matches!(target.endpoint, Endpoint::Tls { .. });
     let mut findings = Vec::new();
     findings.push(match (encrypted, chart.is_local()) {
-        (true, _) => chart.finding(Level::Ok, "tls", "what is said is encrypted"),
-        (false, true) => chart.finding(Level::Ok, "tls", "what is said stays on this machine"),
+        (true, _) => chart.finding(Level::Ok, "tls", "the connection is encrypted"),
+        (false, true) => chart.finding(Level::Ok, "tls", "the connection is not encrypted, and stays on this machine"),
         (false, false) => chart
-            .finding(Level::Warning, "tls", "what is said crosses the network as plain text")
-            .means("Whoever can listen has the password, and can take and release every lock.")
+            .finding(Level::Warning, "tls", "the connection is not encrypted")
+            .means("A program that can read the network traffic gets the password, and can take and release every lock.")
             .change("Use rediss:// (or redis+…:// as rediss+…://), with tls-port on the server."),
     });
     if !target.has_credentials() && !chart.is_local() {
-        let finding =
-            chart.finding(Level::Warning, "password", "it lets everybody in without a password");
-        let finding = finding
-            .means("Whoever reaches its port can take and release every lock, and delete them.");
-        let change = "Set a password, or a user with no more than locks need: `distlock doctor --acl PREFIX`.";
+        let finding = chart.finding(Level::Warning, "password", "the server requires no password");
+        let finding = finding.means(
+            "Every program that can reach its port can take, release and delete every lock.",
+        );
+        let change = "Set a password, or create a user that has only the permissions that locks need: `distlock doctor --acl PREFIX`.";
         findings.push(finding.change(change));
     }
     findings

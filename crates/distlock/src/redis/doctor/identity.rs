@@ -17,25 +17,25 @@ pub(super) fn role(chart: &Chart) -> Vec<Finding> {
     let is_member = mode == "cluster" || chart.number("cluster_enabled").is_ok_and(|on| on == 1);
     let single = chart.somebody.part == Part::Single;
     let finding = match (mode, role) {
-        ("sentinel", _) => fault("it is a sentinel")
-            .means("It keeps no locks; every step is refused.")
-            .change("Write redis+sentinel://host/NAME, with the name it has for the primary."),
-        _ if is_member && !chart.cluster => fault("it is part of a cluster")
-            .means("It serves some of the names and refuses the others (MOVED).")
+        ("sentinel", _) => fault("the server is a sentinel")
+            .means("It stores no locks, and refuses every operation.")
+            .change("Write redis+sentinel://host/NAME, with the name under which it watches the primary."),
+        _ if is_member && !chart.cluster => fault("the server is part of a cluster")
+            .means("It serves some lock names and refuses the others (MOVED).")
             .change("Write redis+cluster:// instead of redis://."),
-        (_, "slave") if single => fault("it is a replica")
-            .means("It refuses every lock (READONLY), and what it shows may be old.")
-            .change("Name the primary; or let somebody find it: redis+sentinel://, redis+replicated://."),
+        (_, "slave") if single => fault("the server is a replica")
+            .means("It refuses every lock (READONLY), and its data may be out of date.")
+            .change("Name the primary in the URL; or use redis+sentinel:// or redis+replicated://, which find it."),
         (_, "slave") if chart.somebody.part == Part::Primary => chart
-            .finding(Level::Warning, SUBJECT, "it is a replica, but others take it for the primary")
-            .means("Somebody else is taking over, or was meant to: until all agree, steps are refused.")
-            .change("Look again; if it stays so, look at the sentinels' or the cluster's log."),
+            .finding(Level::Warning, SUBJECT, "the server is a replica, but the other servers name it as the primary")
+            .means("Another server is taking over, or a failover was not completed: until all servers agree, operations are refused.")
+            .change("Run the doctor again; if it stays so, read the log of the sentinels or of the cluster."),
         (_, "master") | (_, "slave") => {
             let word = if role == "master" { "a primary" } else { "a replica" };
-            chart.finding(Level::Ok, SUBJECT, format!("it is {word}"))
+            chart.finding(Level::Ok, SUBJECT, format!("the server is {word}"))
         }
         (_, other) => {
-            chart.finding(Level::Note, SUBJECT, format!("it calls itself {other:?}, which is not known"))
+            chart.finding(Level::Note, SUBJECT, format!("the server reports the role {other:?}, which this client does not know"))
         }
     };
     vec![finding]
@@ -50,20 +50,20 @@ pub(super) fn version(chart: &Chart) -> Vec<Finding> {
     let (name, version) = if valkey.is_empty() { ("Redis", redis) } else { ("Valkey", valkey) };
     let mut numbers = version.split('.').map(|number| number.parse::<u32>().ok());
     let (Some(Some(major)), Some(Some(minor))) = (numbers.next(), numbers.next()) else {
-        let says = format!("it says no version that can be read ({version:?})");
+        let says = format!("the server reports a version that cannot be parsed ({version:?})");
         return vec![chart.finding(Level::Note, SUBJECT, says)];
     };
     if (major, minor) < OLDEST {
         let finding = chart.finding(Level::Fault, SUBJECT, format!("{name} {version}"));
-        let finding = finding.means("Older than 6.2: commands that scripts use are missing.");
-        return vec![finding.change("Update it to Redis 6.2 or later, or to Valkey.")];
+        let finding = finding.means("Versions before 6.2 lack commands that the scripts use.");
+        return vec![finding.change("Upgrade to Redis 6.2 or later, or to Valkey.")];
     }
     let says = match major >= 7 {
         true => {
-            format!("{name} {version}: RESP3, sharded channels, flags of scripts, ACL dry runs")
+            format!("{name} {version}: RESP3, sharded channels, script flags, ACL dry runs")
         }
         false => format!(
-            "{name} {version}: RESP3; no sharded channels (a cluster calls out releases to every server), no ACL dry runs"
+            "{name} {version}: RESP3; no sharded channels (a cluster publishes releases to every server), no ACL dry runs"
         ),
     };
     vec![chart.finding(Level::Ok, SUBJECT, says)]

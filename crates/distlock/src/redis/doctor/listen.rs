@@ -46,7 +46,7 @@ async fn one(
         let Some(one) =
             wanted(what).filter(|needs| needs.listens()).find_map(|needs| needs.names(&lock).1)
         else {
-            return Err(Unknown("no kind that listens is looked at".to_owned()));
+            return Err(Unknown("none of the checked kinds subscribes".to_owned()));
         };
         channel = one;
         match line.try_it(&command(&[join, &channel])).await? {
@@ -86,18 +86,18 @@ pub(super) fn pubsub(chart: &Chart) -> Vec<Finding> {
     let finding = |(verb, heard): &(&'static str, Told<bool>)| {
         match heard {
         Ok(true) => {
-            let chosen = if chart.auto { ", as pubsub=auto has it here" } else { "" };
-            let says = format!("a message on a channel of its own arrives ({verb}{chosen})");
+            let chosen = if chart.auto { ", chosen by pubsub=auto" } else { "" };
+            let says = format!("a test message on a channel arrives ({verb}{chosen})");
             chart.finding(Level::Ok, SUBJECT, says)
         }
         Ok(false) => chart
-            .finding(Level::Fault, SUBJECT, format!("a message was sent and did not arrive ({verb})"))
-            .means("Nobody is woken when a lock is released: waiters enter only when they look again, after seconds.")
-            .change("Look for a proxy that does not pass on Pub/Sub; or use the kinds spin and simple, which poll."),
+            .finding(Level::Fault, SUBJECT, format!("a test message was published and did not arrive ({verb})"))
+            .means("Waiters are not notified of releases: they acquire the lock only at their next poll, after seconds.")
+            .change("Look for a proxy that does not forward Pub/Sub; or use the kinds spin and simple, which poll."),
         Err(Unknown(why)) if why.starts_with(LACKS) => chart
-            .finding(Level::Fault, SUBJECT, format!("may not be used: {why}"))
-            .means("Those who wait for a lock get ErrorKind::Config; what is not wanted any more is heard for ever.")
-            .change("Give this user the channels: see `distlock doctor --acl`."),
+            .finding(Level::Fault, SUBJECT, format!("Pub/Sub cannot be used: {why}"))
+            .means("Waiters get ErrorKind::Config; without the permission to unsubscribe, the server keeps sending messages that no waiter needs.")
+            .change("Give this user the missing permission: `distlock doctor --acl PREFIX` prints the rules."),
         Err(why) => chart.unknown(SUBJECT, why),
     }
     };

@@ -15,8 +15,7 @@ pub(super) fn eviction(chart: &Chart) -> Vec<Finding> {
     if policy == "noeviction" || policy.is_empty() {
         return vec![chart.finding(Level::Ok, SUBJECT, "maxmemory-policy is noeviction")];
     }
-    let change =
-        "CONFIG SET maxmemory-policy noeviction; keep caches on another server than locks.";
+    let change = "CONFIG SET maxmemory-policy noeviction; keep caches on another server.";
     let finding = match limit {
         0 => chart
             .finding(
@@ -24,7 +23,7 @@ pub(super) fn eviction(chart: &Chart) -> Vec<Finding> {
                 SUBJECT,
                 format!("maxmemory-policy is {policy}, and maxmemory is not set"),
             )
-            .means("As soon as somebody sets maxmemory, a full server removes held locks."),
+            .means("As soon as maxmemory is set, a full server removes held locks."),
         limit => chart
             .finding(
                 Level::Fault,
@@ -32,8 +31,8 @@ pub(super) fn eviction(chart: &Chart) -> Vec<Finding> {
                 format!("maxmemory-policy is {policy}, and maxmemory is {}", size(limit)),
             )
             .means(
-                "A full server removes held locks (all have a time to live, so volatile-* takes them too): two get in, \
-                 and fencing tokens may start again.",
+                "A full server removes held locks (all have a time to live, so volatile-* removes them too): two owners can hold one \
+                 lock, and fencing tokens may start again.",
             ),
     };
     vec![finding.change(change)]
@@ -58,9 +57,9 @@ pub(super) fn room(chart: &Chart) -> Vec<Finding> {
     };
     let finding = chart.finding(level, SUBJECT, says);
     let finding = finding.means(
-        "A full server refuses to take locks (OOM); those who hold one can renew and release it.",
+        "A full server refuses new locks (OOM); holders can still renew and release theirs.",
     );
-    vec![finding.change("Raise maxmemory, or find what fills it.")]
+    vec![finding.change("Raise maxmemory, or find the keys that fill it: redis-cli --bigkeys.")]
 }
 
 /// For people.

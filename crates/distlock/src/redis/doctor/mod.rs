@@ -100,10 +100,10 @@ fn away(somebody: &Somebody, error: &Error, several: bool) -> Finding {
     if refused {
         let finding = Finding::new(Level::Fault, "login", place, says);
         let finding = match somebody.part {
-            Part::Replica => finding.means("When this server takes over, nobody gets a lock: users and passwords are not replicated."),
+            Part::Replica => finding.means("When this server takes over, it refuses every lock: users and passwords are not replicated."),
             _ => finding.means("Every lock is refused."),
         };
-        return finding.change("Correct the user, the password, the database or the certificates in the URL, or the server's.");
+        return finding.change("Correct the user, the password, the database or the certificates, in the URL or on the server.");
     }
     // One of several may be away: that is what the others are for.
     let spare =
@@ -111,11 +111,11 @@ fn away(somebody: &Somebody, error: &Error, several: bool) -> Finding {
     let level = if spare { Level::Warning } else { Level::Fault };
     let finding = Finding::new(level, REACHABLE, place, says);
     let finding = match somebody.part {
-        Part::Replica => finding.means("It cannot take over."),
-        Part::Sentinel(_) => finding.means("One less to choose a new primary."),
+        Part::Replica => finding.means("This replica cannot take over."),
+        Part::Sentinel(_) => finding.means("One sentinel less can vote for a new primary."),
         Part::Single | Part::Primary | Part::Stranger => {
-            finding.means("Locks that it keeps can be neither taken nor released; holders lose theirs when their leases end.")
+            finding.means("Locks on this server can be neither acquired nor released; holders lose theirs when their leases end.")
         }
     };
-    finding.change("Start it, or correct the address; look for a firewall, and at `bind` and `protected-mode`.")
+    finding.change("Start the server, or correct the address; check the firewall, `bind` and `protected-mode`.")
 }

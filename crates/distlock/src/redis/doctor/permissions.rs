@@ -92,7 +92,7 @@ pub(super) async fn tried(
             Err(no) => return Err(why(&no)),
         }
     }
-    Err(Unknown("no name was found that this server serves".to_owned()))
+    Err(Unknown("no lock name was found whose slot this server serves".to_owned()))
 }
 
 /// The keys beside the lock's own, and the channels.
@@ -198,7 +198,8 @@ pub(super) fn acl(chart: &Chart, what: &Examine) -> Vec<Finding> {
     }
     if lacks.is_empty() {
         let kinds: Vec<&str> = wanted(what).map(|needs| needs.kind.as_str()).collect();
-        let says = format!("this user may do what these kinds take: {}", kinds.join(" "));
+        let says =
+            format!("this user has the permissions that these kinds need: {}", kinds.join(" "));
         return vec![chart.finding(Level::Ok, SUBJECT, says)];
     }
     let says: Vec<String> = lacks
@@ -207,19 +208,19 @@ pub(super) fn acl(chart: &Chart, what: &Examine) -> Vec<Finding> {
         .collect();
     let mut says = says.join("; ");
     if refused.scripts {
-        says += "; what scripts do could not be tried";
+        says += "; the commands inside scripts could not be checked";
     }
     let prefix = &what.prefix;
     let only_names = lacks.iter().all(|(missing, _)| !missing.contains('+'));
     if prefix.is_empty() && only_names {
-        let says = format!("names without a prefix are refused: {says}");
-        let change = "say the prefix of your locks (Builder::prefix, --prefix), to have it tried under names that this user may use";
+        let says = format!("lock names without a prefix are refused: {says}");
+        let change = "Give the prefix of your locks (Builder::prefix, --prefix): the doctor then tries names that this user may use.";
         return vec![chart.finding(Level::Note, SUBJECT, says).change(change)];
     }
     let finding = chart.finding(Level::Fault, SUBJECT, says);
-    let finding = finding.means("Steps of these kinds are refused with ErrorKind::Config.");
+    let finding = finding.means("Operations on these kinds are refused with ErrorKind::Config.");
     vec![finding.change(format!(
-        "ACL SETUSER with the rules of `distlock doctor --acl {prefix:?}`, on every server: users are not replicated"
+        "ACL SETUSER with the rules of `distlock doctor --acl {prefix:?}`, on every server: users are not replicated."
     ))]
 }
 
@@ -230,14 +231,14 @@ pub(super) fn client_kill(chart: &Chart) -> Option<Finding> {
     let rules = acl::KILLING.iter().map(|command| format!("+{command}"));
     let missing: Vec<String> = rules.filter(|rule| refused.names.contains(rule)).collect();
     if missing.is_empty() {
-        let says = "this user may end a connection whose command got no reply";
+        let says = "this user may close a connection whose command got no reply";
         return Some(chart.finding(Level::Ok, SUBJECT, says));
     }
     let missing = missing.join(" ");
     let finding = chart.finding(Level::Warning, SUBJECT, format!("this user lacks {missing}"));
     let finding = finding.means(
-        "A command that got no reply in time may still arrive, minutes later, and run after newer ones: a lock that was given up is \
-         taken again, and stays so until its lease ends.",
+        "A command that got no reply in time may still arrive, minutes later, and run after newer ones: a lock that the caller no \
+         longer waits for is then acquired, and stays held until its lease ends.",
     );
     Some(
         finding
@@ -253,13 +254,13 @@ pub(super) fn way(chart: &Chart) -> Option<Finding> {
     if !(chart.cluster && chart.auto && chart.way == Way::Classic && asked && has_them) {
         return None;
     }
-    let says = "this user lacks +pubsub|shardnumsub, so pubsub=auto takes plain channels, and the server has sharded ones";
+    let says = "this user lacks +pubsub|shardnumsub, so pubsub=auto uses plain channels, although the server has sharded ones";
     let finding = chart.finding(Level::Fault, "channels", says);
     let finding = finding.means(
-        "Others, and Redisson, call out releases on sharded channels: neither hears the other, and waiters enter only when they \
-         look again.",
+        "Other clients, and Redisson, publish releases on sharded channels: neither receives the messages of the other, and \
+         waiters acquire the lock only at their next poll.",
     );
-    Some(finding.change("ACL SETUSER … +pubsub|shardnumsub on every server; or say pubsub=classic in the URL, everywhere."))
+    Some(finding.change("ACL SETUSER … +pubsub|shardnumsub on every server; or use pubsub=classic in the URL of every client."))
 }
 
 fn word(way: Way) -> &'static str {

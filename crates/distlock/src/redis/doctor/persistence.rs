@@ -11,25 +11,25 @@ pub(super) fn persistence(chart: &Chart) -> Vec<Finding> {
             Ok("") => chart
                 .finding(Level::Warning, SUBJECT, "neither an append-only file nor snapshots")
                 .means(
-                    "A restart forgets every lock: whoever asks next gets in while the old holder still works, until its \
-                     next renewal. Fences, semaphores and latches start again. A primary that restarts by itself empties its \
-                     replicas too.",
+                    "A restart loses every lock: the next caller acquires a lock that the old holder still uses, until the old holder's \
+                     next renewal. Fencing tokens, semaphores and latches start again. A primary that restarts without a failover \
+                     empties its replicas too.",
                 )
-                .change("CONFIG SET appendonly yes; or do not restart it by itself within the longest lease."),
+                .change("CONFIG SET appendonly yes; or start a stopped server again only after the longest lease."),
             Ok(save) => chart
                 .finding(Level::Note, SUBJECT, format!("snapshots only (save {save})"))
-                .means("A crash goes back to the last snapshot: newer locks are forgotten, released ones stand again.")
+                .means("After a crash the server has the data of the last snapshot: newer locks are lost, released ones are held again.")
                 .change("CONFIG SET appendonly yes."),
             Err(why) => chart.unknown(SUBJECT, &why),
         },
         Ok(_) => match chart.setting("appendfsync") {
-            Ok("always") => chart.finding(Level::Ok, SUBJECT, "append-only file, written at every step"),
+            Ok("always") => chart.finding(Level::Ok, SUBJECT, "append-only file, synced to disk at every write"),
             Ok("everysec") => chart
-                .finding(Level::Ok, SUBJECT, "append-only file, written every second")
-                .means("A crash of the machine, not of the server, may forget the locks of the last second."),
+                .finding(Level::Ok, SUBJECT, "append-only file, synced to disk every second")
+                .means("A crash of the machine (not of the server alone) may lose the locks of the last second."),
             Ok(other) => chart
                 .finding(Level::Note, SUBJECT, format!("append-only file, appendfsync {other}"))
-                .means("A crash of the machine may forget the locks of half a minute.")
+                .means("A crash of the machine may lose the locks of the last half minute.")
                 .change("CONFIG SET appendfsync everysec."),
             Err(why) => chart.unknown(SUBJECT, &why),
         },
@@ -45,9 +45,8 @@ pub(super) fn disk(chart: &Chart) -> Vec<Finding> {
             (Ok(aof), Ok(rdb)) => (aof, rdb),
             (Err(why), _) | (_, Err(why)) => return vec![chart.unknown(SUBJECT, &why)],
         };
-    let means = "It refuses to take, renew and release locks (MISCONF): holders lose theirs when their leases end.";
-    let change =
-        "Look at its log: a full disk, a directory that it may not write to, or no memory to fork.";
+    let means = "The server refuses to acquire, renew and release locks (MISCONF): holders lose theirs when their leases end.";
+    let change = "Read its log: the disk is full, its directory is not writable, or there is no memory to fork.";
     if aof == "err" {
         let finding =
             chart.finding(Level::Fault, SUBJECT, "the last write of the append-only file failed");
@@ -59,12 +58,14 @@ pub(super) fn disk(chart: &Chart) -> Vec<Finding> {
     let finding = match chart.setting("stop-writes-on-bgsave-error") {
         Ok("no") => chart
             .finding(Level::Warning, SUBJECT, "the last snapshot failed")
-            .means("Nothing is saved; a restart forgets locks.")
+            .means("Nothing is saved: a restart loses the locks since the last snapshot.")
             .change(change),
         // With snapshots switched off, an old failure stops nobody.
-        _ if chart.setting("save").is_ok_and(str::is_empty) => {
-            chart.finding(Level::Note, SUBJECT, "the last snapshot failed, and none are to be made")
-        }
+        _ if chart.setting("save").is_ok_and(str::is_empty) => chart.finding(
+            Level::Note,
+            SUBJECT,
+            "the last snapshot failed, and snapshots are switched off",
+        ),
         _ => chart
             .finding(Level::Fault, SUBJECT, "the last snapshot failed")
             .means(means)

@@ -23,20 +23,22 @@ pub(super) fn replicas(chart: &Chart) -> Vec<Finding> {
     if let Durability::Acks(acks) = chart.somebody.dial.durability
         && count < u64::from(acks)
     {
-        let says = format!("{count} connected, but Durability::Acks({acks}) wants {acks}");
+        let says = format!("{count} connected, but Durability::Acks({acks}) needs {acks}");
         let finding = chart.finding(Level::Fault, SUBJECT, says);
         let finding =
-            finding.means("No lock can be taken: each acquisition is rolled back (NotDurable).");
+            finding.means("No lock can be acquired: each acquire is rolled back (NotDurable).");
         findings
-            .push(finding.change("Bring the replicas back, or ask for fewer acknowledgements."));
+            .push(finding.change("Start the missing replicas, or require fewer acknowledgements."));
     } else if count == 0 {
         // By itself it may be meant so; of several, one that has nobody is the one that will be missed.
         let alone = chart.somebody.part == Part::Single;
         let level = if alone { Level::Note } else { Level::Warning };
         let finding = chart.finding(level, SUBJECT, "no replica is connected");
-        let finding =
-            finding.means("When this server is lost, so are its locks, until it is back.");
-        findings.push(finding.change("Give it a replica, if locks must outlive it."));
+        let finding = finding.means(
+            "If this server fails, its locks can be neither acquired nor renewed until it is back.",
+        );
+        findings
+            .push(finding.change("Add a replica if locks must survive the loss of this server."));
     } else {
         let says = format!("{count} connected");
         findings.push(chart.finding(Level::Ok, SUBJECT, says));
@@ -74,16 +76,16 @@ fn behind(chart: &Chart, count: u64) -> Vec<Finding> {
         let lag = said(chart, at, "lag")?.parse::<u64>().unwrap_or_default();
         let (ip, port) = (said(chart, at, "ip")?, said(chart, at, "port")?);
         let late = state != "online" || lag >= BEHIND;
-        late.then(|| format!("{ip}:{port} is {state}, last heard of {lag} s ago"))
+        late.then(|| format!("{ip}:{port} is {state}; its last acknowledgement was {lag} s ago"))
     };
     let late: Vec<String> = (0..count).filter_map(late).collect();
     if late.is_empty() {
         return Vec::new();
     }
     let finding = chart.finding(Level::Warning, "replica_lag", late.join("; "));
-    let finding =
-        finding.means("If it takes over now, it does not know the latest locks: two get in.");
-    vec![finding.change("Look at its log and at the network between them.")]
+    let finding = finding
+        .means("If it takes over now, it lacks the latest locks: two owners can hold one lock.");
+    vec![finding.change("Read its log, and check the network between the two.")]
 }
 
 /// Whether a primary that was replaced without knowing stops taking locks.
@@ -96,27 +98,27 @@ fn guard(chart: &Chart, count: u64) -> Vec<Finding> {
         };
     let least: u64 = least.parse().unwrap_or_default();
     let says = format!("min-replicas-to-write is {least}, min-replicas-max-lag {lag}");
-    let change = "CONFIG SET min-replicas-to-write 1 and min-replicas-max-lag 1, with at least two replicas, so that one may be away.";
+    let change = "CONFIG SET min-replicas-to-write 1 and min-replicas-max-lag 1, with at least two replicas, so that one may fail.";
     let finding = match least {
         0 if count == 0 => return Vec::new(),
         0 if chart.cluster => chart
             .finding(Level::Note, SUBJECT, says)
-            .means("A primary that is cut off goes on taking locks until cluster-node-timeout; nobody else has them.")
+            .means("A primary that is cut off goes on granting locks until cluster-node-timeout; no other server has these locks.")
             .change(change),
         0 => chart
             .finding(Level::Warning, SUBJECT, says)
             .means(
-                "A primary that was paused or cut off, and replaced meanwhile, goes on taking locks for some ten seconds: two \
-                 get in.",
+                "A primary that was paused or cut off, and replaced meanwhile, goes on granting locks for some ten seconds: two owners \
+                 can hold one lock.",
             )
             .change(change),
         least if count < least => chart
             .finding(Level::Fault, SUBJECT, format!("{says}, but {count} connected"))
-            .means("It refuses every lock now (NOREPLICAS), and holders lose theirs when their leases end.")
-            .change("Bring the replicas back; or lower min-replicas-to-write, which gives up the guard."),
+            .means("The server refuses every lock now (NOREPLICAS), and holders lose theirs when their leases end.")
+            .change("Start the missing replicas; or lower min-replicas-to-write, after which a primary that is cut off goes on granting locks."),
         _ if lag.parse::<u64>().is_ok_and(|lag| lag == 0) => chart
             .finding(Level::Warning, SUBJECT, says)
-            .means("With a lag of 0 the guard is off.")
+            .means("With a lag of 0, min-replicas-to-write has no effect.")
             .change(change),
         _ => chart.finding(Level::Ok, SUBJECT, says),
     };
@@ -127,11 +129,11 @@ fn guard(chart: &Chart, count: u64) -> Vec<Finding> {
 fn link(chart: &Chart) -> Vec<Finding> {
     const SUBJECT: &str = "replica_link";
     let finding = match chart.field("master_link_status") {
-        Ok("up") => chart.finding(Level::Ok, SUBJECT, "it follows its primary"),
+        Ok("up") => chart.finding(Level::Ok, SUBJECT, "the replica follows its primary"),
         Ok(status) => chart
-            .finding(Level::Warning, SUBJECT, format!("the link to its primary is {status}"))
-            .means("It falls behind: if it takes over now, locks are lost and two get in.")
-            .change("Look at its log: often masterauth, masteruser or the network."),
+            .finding(Level::Warning, SUBJECT, format!("the link of the replica to its primary is {status}"))
+            .means("The replica falls behind: if it takes over now, locks are lost, and two owners can hold one lock.")
+            .change("Read its log: the cause is often masterauth, masteruser or the network."),
         Err(why) => chart.unknown(SUBJECT, &why),
     };
     vec![finding]

@@ -19,9 +19,10 @@ pub(super) fn unknown(place: &str, trouble: &Error, nobody: bool) -> Finding {
         _ => "topology",
     };
     let finding = Finding::new(Level::Fault, subject, place, trouble.to_string());
-    let finding = finding.means("Nobody can say which server keeps a lock: none can be taken.");
+    let finding = finding
+        .means("The client cannot find out which server stores a lock: no lock can be acquired.");
     finding.change(
-        "See what the servers say below; correct the URL, or set up the cluster or the sentinels.",
+        "See the findings of the servers below; correct the URL, or set up the cluster or the sentinels.",
     )
 }
 
@@ -35,11 +36,12 @@ pub(super) fn primaries(charts: &[Chart]) -> Option<Finding> {
     if all.len() < 2 {
         return None;
     }
-    let says = format!("{} say that they are the primary", all.join(" and "));
+    let says = format!("{} each report that they are the primary", all.join(" and "));
     let finding = Finding::new(Level::Fault, "primaries", all[0].clone(), says);
-    let finding = finding.means("Each takes locks that the other does not know of: two get in.");
+    let finding = finding
+        .means("Each grants locks that the other does not know: two owners can hold one lock.");
     Some(finding.change(
-        "Make all but one a replica (REPLICAOF), and set min-replicas-to-write, so that one who is cut off stops.",
+        "Make all but one a replica (REPLICAOF), and set min-replicas-to-write, so that a primary that is cut off stops granting locks.",
     ))
 }
 
@@ -59,11 +61,12 @@ pub(super) fn cluster(chart: &Chart) -> Vec<Finding> {
         (state, _) => {
             let finding = chart.finding(Level::Fault, SUBJECT, says);
             let finding = match state {
-                "ok" => finding
-                    .means("Locks whose slots nobody serves can be neither taken nor released."),
+                "ok" => finding.means(
+                    "Locks in slots that no server serves can be neither acquired nor released.",
+                ),
                 _ => finding.means("This server refuses every lock (CLUSTERDOWN)."),
             };
-            finding.change("Bring back the missing servers, or give their slots to others: redis-cli --cluster fix.")
+            finding.change("Start the missing servers, or assign their slots to others: redis-cli --cluster fix.")
         }
     }];
     // Asked of those who serve: the others would say the same.
@@ -71,14 +74,14 @@ pub(super) fn cluster(chart: &Chart) -> Vec<Finding> {
         findings.push(match chart.setting("cluster-require-full-coverage") {
             Ok("yes") => chart
                 .finding(Level::Note, "coverage", "cluster-require-full-coverage is yes")
-                .means("When one shard is gone, locks on all others stop too.")
+                .means("When one shard fails, all other shards refuse locks too.")
                 .change(
-                    "CONFIG SET cluster-require-full-coverage no, so that only its own locks do.",
+                    "CONFIG SET cluster-require-full-coverage no: then only the locks of the failed shard stop.",
                 ),
             Ok(_) => chart.finding(
                 Level::Ok,
                 "coverage",
-                "a shard that is gone stops only its own locks",
+                "a shard that fails stops only its own locks",
             ),
             Err(why) => chart.unknown("coverage", &why),
         });
@@ -95,32 +98,38 @@ pub(super) fn sentinel(chart: &Chart) -> Vec<Finding> {
     };
     let number = |name: &str| watched.get(name).and_then(|n| n.parse::<u64>().ok());
     let (Some(others), Some(quorum)) = (number("num-other-sentinels"), number("quorum")) else {
-        return vec![chart.finding(Level::Note, SUBJECT, "it does not say how many there are")];
+        return vec![chart.finding(
+            Level::Note,
+            SUBJECT,
+            "the sentinel does not report how many sentinels there are",
+        )];
     };
     let all = others + 1;
-    let says = format!("{all} sentinels, of which {quorum} must agree that the primary is dead");
+    let says = format!("{all} sentinels, of which {quorum} must agree that the primary has failed");
     let mut findings = vec![match (all, quorum) {
         (..SENTINELS, _) => chart
             .finding(Level::Warning, SUBJECT, says)
-            .means("When one of them is away, nobody can choose a new primary: locks stop until the old one is back.")
-            .change("Run three or more, on machines of their own."),
+            .means("When a sentinel fails, no new primary can be chosen: if the primary fails too, locks stop until it is back.")
+            .change("Run three or more sentinels, each on its own machine."),
         (all, quorum) if quorum <= all / 2 => chart
             .finding(Level::Warning, SUBJECT, says)
-            .means("A few that are cut off can give up a primary that is well.")
-            .change(format!("SENTINEL SET NAME quorum {}, which is most of them.", all / 2 + 1)),
+            .means("A few sentinels that are cut off can report a healthy primary as failed.")
+            .change(format!("SENTINEL SET NAME quorum {}, which is a majority.", all / 2 + 1)),
         (all, quorum) if quorum > all => chart
             .finding(Level::Fault, SUBJECT, says)
-            .means("So many never agree: a primary that dies is not replaced.")
-            .change(format!("SENTINEL SET NAME quorum {}, which is most of them.", all / 2 + 1)),
+            .means("The quorum is larger than the number of sentinels: a primary that fails is not replaced.")
+            .change(format!("SENTINEL SET NAME quorum {}, which is a majority.", all / 2 + 1)),
         _ => chart.finding(Level::Ok, SUBJECT, says),
     }];
     if let Some(patience) = number("down-after-milliseconds") {
-        let says =
-            format!("a primary is given up after {:.1} s of silence", patience as f64 / 1000.0);
+        let says = format!(
+            "the sentinels report a primary as failed after {:.1} s without a reply",
+            patience as f64 / 1000.0
+        );
         findings.push(match patience {
             PATIENCE.. => chart
                 .finding(Level::Warning, "down_after", says)
-                .means("Leases are shorter: when a primary dies, every holder loses its lock before there is a new one.")
+                .means("Leases are shorter: when a primary fails, every holder loses its lock before there is a new primary.")
                 .change("SENTINEL SET NAME down-after-milliseconds 5000."),
             _ => chart.finding(Level::Ok, "down_after", says),
         });

@@ -59,7 +59,7 @@ impl Line {
         match replies {
             Ok(replies) => replies.into_iter().map(told).collect(),
             Err(why) => {
-                let unknown = Unknown(format!("no answer ({why})"));
+                let unknown = Unknown(format!("no reply ({why})"));
                 (0..count).map(|_| Err(unknown.clone())).collect()
             }
         }
@@ -68,7 +68,7 @@ impl Line {
     pub(super) async fn ask(&mut self, command: &Cmd) -> Told<Value> {
         match self.connection.send_packed_command(command).await {
             Ok(reply) => told(reply),
-            Err(why) => Err(Unknown(format!("no answer ({why})"))),
+            Err(why) => Err(Unknown(format!("no reply ({why})"))),
         }
     }
 
@@ -80,7 +80,7 @@ impl Line {
         match self.connection.send_packed_command(command).await {
             Ok(Value::ServerError(refused)) => Ok(Err(refused)),
             Ok(reply) => Ok(Ok(reply)),
-            Err(why) => Err(Unknown(format!("no answer ({why})"))),
+            Err(why) => Err(Unknown(format!("no reply ({why})"))),
         }
     }
 }
@@ -136,7 +136,7 @@ pub(super) async fn visit(
         count += 1;
     }
     let mut answers = line.all(&questions, count).await.into_iter();
-    let mut answer = || answers.next().unwrap_or_else(|| Err(Unknown("no answer".to_owned())));
+    let mut answer = || answers.next().unwrap_or_else(|| Err(Unknown("no reply".to_owned())));
     let info = answer().map(|reply| fields(&text(&reply)));
     let mut settings = HashMap::new();
     for name in SETTINGS {
@@ -176,7 +176,7 @@ pub(super) async fn visit(
 
 /// By how much its clock is ahead, and how long a round trip takes.
 async fn clock(line: &mut Line) -> (Told<i64>, Duration) {
-    let (mut best, mut clock) = (Duration::MAX, Err(Unknown("no answer".to_owned())));
+    let (mut best, mut clock) = (Duration::MAX, Err(Unknown("no reply".to_owned())));
     for _ in 0..READINGS {
         let (ours, since) = (SystemTime::now(), Instant::now());
         let reply = line.ask(&redis::cmd("TIME")).await;
@@ -186,7 +186,8 @@ async fn clock(line: &mut Line) -> (Told<i64>, Duration) {
         }
         best = trip;
         clock = reply.and_then(|reply| {
-            let theirs = time(&reply).ok_or_else(|| Unknown("TIME makes no sense".to_owned()))?;
+            let theirs = time(&reply)
+                .ok_or_else(|| Unknown("the reply to TIME cannot be parsed".to_owned()))?;
             let ours = ours.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default() + trip / 2;
             Ok(theirs - i64::try_from(ours.as_millis()).unwrap_or(i64::MAX))
         });

@@ -15,6 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::redis::in_time::in_time;
 use crate::redis::kill_list::{ClientId, KillList};
 use crate::redis::refusal;
+use crate::too_late::rounded;
 
 /// How many commands may be under way on one connection. What is beyond waits here, where it costs no reply time-out: a
 /// hundred thousand callers at once must not make a healthy server look dead.
@@ -34,6 +35,8 @@ pub(crate) struct Line {
 
 /// The task that moves the bytes. It ends, and the connection closes, when this is dropped or stopped.
 struct Driver {
+    /// The server's address, for errors.
+    place: String,
     ended: Arc<AtomicBool>,
     task: AbortHandle,
     /// How the server knows this connection, if it said so.
@@ -85,12 +88,13 @@ impl Line {
     pub(super) fn new(
         connection: MultiplexedConnection,
         work: BoxFuture<'static, ()>,
+        place: String,
         limit: Duration,
         kill_list: Option<Arc<KillList>>,
     ) -> Line {
         let permits = Semaphore::new(IN_FLIGHT);
         let in_flight = Arc::new(InFlight { permits, returned: AtomicU64::new(0) });
-        let driver = Arc::new(Driver::start(work, kill_list));
+        let driver = Arc::new(Driver::start(work, place, kill_list));
         Line { connection, driver, in_flight, limit, takes: false }
     }
 
@@ -180,7 +184,10 @@ impl Line {
         match self.is_live() {
             true => Ok(turn),
             // It broke while this one waited: nothing was sent.
-            false => Err(Error::new(ErrorKind::Unavailable, "the connection broke")),
+            false => {
+                let text = format!("the connection to {} broke", self.driver.place);
+                Err(Error::new(ErrorKind::Unavailable, text))
+            }
         }
     }
 
@@ -203,7 +210,11 @@ impl Line {
     #[cold]
     fn unanswered(&self, why: &RedisError) -> Error {
         self.driver.give_up();
-        let what = if why.is_timeout() { "no reply in time" } else { "the connection broke" };
+        let (place, limit) = (&self.driver.place, rounded(self.limit));
+        let what = match why.is_timeout() {
+            true => format!("no reply from {place} within {limit:?}"),
+            false => format!("the connection to {place} broke"),
+        };
         Error::new(
             ErrorKind::Indeterminate,
             format!("{what}: the operation may or may not have been applied"),
@@ -213,7 +224,11 @@ impl Line {
 }
 
 impl Driver {
-    fn start(work: BoxFuture<'static, ()>, kill_list: Option<Arc<KillList>>) -> Driver {
+    fn start(
+        work: BoxFuture<'static, ()>,
+        place: String,
+        kill_list: Option<Arc<KillList>>,
+    ) -> Driver {
         /// Also set when the runtime is dropped with the task in it.
         struct Ends(Arc<AtomicBool>);
         impl Drop for Ends {
@@ -227,7 +242,7 @@ impl Driver {
             let _ends = ends;
             work.await;
         });
-        Driver { ended, task: task.abort_handle(), client: OnceLock::new(), kill_list }
+        Driver { place, ended, task: task.abort_handle(), client: OnceLock::new(), kill_list }
     }
 
     #[cold]

@@ -12,6 +12,7 @@ use super::{Ear, Hub, Wish};
 use crate::error::{Error, ErrorKind, Result};
 use crate::redis::connect::Dial;
 use crate::store::Topic;
+use crate::too_late::rounded;
 
 /// What a cluster wants of the hubs of its servers.
 #[derive(Debug)]
@@ -97,7 +98,8 @@ impl Wish {
             return Some(trouble.clone());
         }
         let busy = silent < limit && registry.state(&self.channel) == State::Joining;
-        let what = format!("{} acknowledged no subscription within {limit:?}", shared.dial.target);
+        let (target, limit) = (&shared.dial.target, rounded(limit));
+        let what = format!("{target} acknowledged no subscription within {limit:?}");
         (!busy).then(|| Error::new(ErrorKind::Unavailable, what))
     }
 }

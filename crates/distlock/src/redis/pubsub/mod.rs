@@ -22,6 +22,7 @@ use super::connect::Dial;
 use crate::env::Moment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::Listener;
+use crate::too_late::rounded;
 
 /// All subscriptions at one server. Dropping it ends them and closes their connection.
 pub(crate) struct Hub(Arc<Shared>);
@@ -68,7 +69,7 @@ impl Hub {
                 return Err(trouble.clone());
             }
             if silent >= limit {
-                let target = &self.0.dial.target;
+                let (target, limit) = (&self.0.dial.target, rounded(limit));
                 let what = format!("{target} acknowledged no subscription within {limit:?}");
                 return Err(Error::new(ErrorKind::Unavailable, what));
             }

@@ -91,5 +91,5 @@ fn is_about(reply: &Value, wanted: &PushKind, channel: &str) -> bool {
 }
 
 fn out_of_step() -> RedisError {
-    (redis::ErrorKind::Parse, "answers are out of step after a slot has moved").into()
+    (redis::ErrorKind::Parse, "a reply does not match its request after a slot moved").into()
 }

@@ -143,7 +143,8 @@ impl Fleet {
             }
         }
         shared.doubt.raise();
-        let text = format!("the servers of the cluster do not agree who serves slot {slot}");
+        let text =
+            format!("the servers of the cluster do not agree which server serves slot {slot}");
         Err(Error::new(ErrorKind::Unavailable, text))
     }
 
@@ -250,7 +251,10 @@ impl Shared {
         if !self.source.has_one() || self.serving(0).is_ok_and(|now| Arc::ptr_eq(&now, node)) {
             return Ok(());
         }
-        let text = "another server took its place meanwhile: the operation may or may not have been applied";
+        let text = format!(
+            "{} was replaced as primary before its reply came: the operation may or may not have been applied",
+            node.links.place()
+        );
         Err(Error::new(ErrorKind::Indeterminate, text))
     }
 

@@ -41,7 +41,11 @@ pub(crate) async fn keep(fleet: Weak<Shared>, doubt: Arc<Doubt>, env: Arc<dyn En
                 Ok(false) if asked_for => (pause * 2).min(PAUSE_LONGEST),
                 Ok(_) => PAUSE_FIRST,
                 Err(why) => {
-                    tracing::debug!(target: "distlock", error = %why, "it cannot be found out who serves what");
+                    let what = match fleet.source.has_one() {
+                        true => "cannot find out which server is the primary",
+                        false => "cannot read the slot map of the cluster",
+                    };
+                    tracing::debug!(target: "distlock", error = %why, "{what}");
                     // Nobody else may notice that it still is in doubt.
                     doubt.raise();
                     (pause * 2).min(PAUSE_LONGEST)

@@ -80,7 +80,7 @@ impl Replicated {
             }
         }
         let Some(primary) = choose(candidates, &self.targets, known) else {
-            return Err(none("none of the servers says that it is the primary", troubles));
+            return Err(none("none of the servers reports that it is the primary", troubles));
         };
         let others = self.targets.iter().filter_map(address).collect();
         let primary = address(&primary).ok_or_else(|| config("a server without a port"))?;
@@ -92,7 +92,7 @@ impl Replicated {
 /// longer history: one that was restarted without its data has none.
 fn choose(candidates: Vec<Candidate>, given: &[Target], known: &Known) -> Option<Target> {
     if candidates.len() > 1 {
-        tracing::warn!(target: "distlock", count = candidates.len(), "several servers say that they are the primary");
+        tracing::warn!(target: "distlock", count = candidates.len(), "several servers report that they are the primary: the one with the most replicas is used");
     }
     let in_use = |target: &Target| known.nodes.iter().any(|node| node.links.target() == target);
     let late = |target: &Target| given.iter().position(|other| other == target);

@@ -48,7 +48,7 @@ pub(crate) async fn role(server: &Node) -> Result<Role> {
         let reply = server.links.line().await?.send(&redis::cmd("ROLE")).await?;
         let reply = refusal::checked(reply).map_err(|error| match error.kind() {
             ErrorKind::Config => {
-                let text = "the Redis user may not ask for ROLE: a primary that moves needs +role";
+                let text = "the Redis user may not run ROLE: redis+sentinel:// and redis+replicated:// need +role";
                 Error::new(ErrorKind::Config, text).and(&error)
             }
             _ => error,
@@ -98,7 +98,8 @@ pub(crate) async fn confirmed(
         Role::Primary { .. } => return Ok(named),
         Role::Replica { of } => of,
         Role::Sentinel => {
-            let text = "the address of the primary is that of a sentinel".to_owned();
+            let at = base.at(&named.host, named.port);
+            let text = format!("{at} was named as the primary, but is a sentinel");
             return Err(Error::new(ErrorKind::Config, text));
         }
     };
@@ -106,7 +107,7 @@ pub(crate) async fn confirmed(
         Role::Primary { .. } => Ok(next),
         _ => {
             let (from, to) = (base.at(&named.host, named.port), base.at(&next.host, next.port));
-            let text = format!("{from} follows {to}, which is no primary either");
+            let text = format!("{from} is a replica of {to}, which is not a primary");
             Err(Error::new(ErrorKind::Unavailable, text))
         }
     }

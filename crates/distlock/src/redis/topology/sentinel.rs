@@ -104,7 +104,10 @@ impl Watched {
             return Err(Error::new(ErrorKind::Config, text));
         }
         troubles.extend(found.troubles);
-        let what = format!("no sentinel names a primary {:?} that is one", self.url.name);
+        let what = format!(
+            "the sentinels named no server that confirms that it is the primary of {:?}",
+            self.url.name
+        );
         Err(none(&what, troubles))
     }
 
@@ -226,13 +229,14 @@ fn field<'a>(reply: &'a Value, name: &str) -> Option<&'a str> {
 fn no_sentinel(refused: &redis::ServerError) -> Error {
     let said = refused.details().unwrap_or_default();
     if said.contains("unknown command") {
-        let text = "this server is no sentinel: give those that are, or write redis:// or redis+replicated://";
+        let text = "this server is not a sentinel: name sentinels in the URL, or write redis:// or redis+replicated://";
         return Error::new(ErrorKind::Config, text);
     }
     let error = refusal::of(refused);
     match error.kind() {
         ErrorKind::Config => {
-            let text = "the user of the sentinels may not ask for the primary: it needs +sentinel";
+            let text =
+                "the user of the sentinels lacks +sentinel, which is needed to ask for the primary";
             Error::new(ErrorKind::Config, text).and(&error)
         }
         _ => error,
@@ -244,7 +248,7 @@ fn explained(error: Error, place: &str) -> Error {
     let error = error.at(place);
     match error.kind() {
         ErrorKind::Config => {
-            let hint = "those of sentinels are sentinel_user and sentinel_pass in the URL";
+            let hint = "the user name and password for sentinels are sentinel_user and sentinel_pass in the URL";
             Error::new(ErrorKind::Config, format!("{error}; {hint}"))
         }
         _ => error,

@@ -53,7 +53,7 @@ pub(crate) async fn survey(env: &dyn Env, servers: Vec<Arc<Node>>, epoch: u64) -
     let rank = |said: &Said| (said.healthy, said.epoch);
     match found.good.or_else(|| found.others.into_iter().max_by_key(rank)) {
         Some(Said { map, epoch, sharded, .. }) => Ok(Answer { map, epoch, sharded }),
-        None => Err(none("no server says who serves what in the cluster", found.troubles)),
+        None => Err(none("no server of the cluster returned CLUSTER SLOTS", found.troubles)),
     }
 }
 
@@ -99,7 +99,7 @@ fn no_map(refused: &redis::ServerError) -> Error {
     let error = refusal::of(refused);
     match error.kind() {
         ErrorKind::Config => {
-            let text = "the Redis user may not ask for CLUSTER SLOTS: a cluster needs +cluster|slots +cluster|info";
+            let text = "the Redis user may not run CLUSTER SLOTS: a cluster needs +cluster|slots +cluster|info";
             Error::new(ErrorKind::Config, text).and(&error)
         }
         _ => error,

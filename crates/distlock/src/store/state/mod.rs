@@ -1,4 +1,4 @@
-//! The pure state machines: entry, claim and time in; entry and answer out. No I/O, no clock.
+//! The pure state machines: they take an entry, a claim and the time, and return an entry and a result. No I/O, no clock.
 //!
 //! The memory and file stores run them, and so do property tests and model checkers. The Redis scripts do the same to
 //! Redisson's data layout; differential tests keep the two equal.
@@ -27,13 +27,13 @@ use crate::env::Moment;
 use crate::owner::Owner;
 use crate::store::{Admin, Attempt, Claim, Released, Snapshot, What};
 
-/// One kind of entry and what steps do to it. `None` is a name under which nothing stands. Parts of an entry may have
-/// expired: whoever runs a machine drops only entries of which nothing is [live](Machine::is_live).
+/// One kind of entry and the operations on it. `None` is a name without an entry. Parts of an entry may have
+/// expired: a store drops only entries of which nothing is [live](Machine::is_live).
 pub trait Machine: Sized {
-    /// Whether anything is left of it at `now`.
+    /// Returns whether any part of it has not expired at `now`.
     fn is_live(&self, now: Moment) -> bool;
 
-    /// [`Store::acquire`](crate::store::Store::acquire).
+    /// Applies [`Store::acquire`](crate::store::Store::acquire).
     fn acquire(
         entry: Option<Self>,
         claim: &Claim,
@@ -41,7 +41,7 @@ pub trait Machine: Sized {
         around: &dyn Around,
     ) -> Step<Self, Attempt>;
 
-    /// [`Store::release`](crate::store::Store::release).
+    /// Applies [`Store::release`](crate::store::Store::release).
     fn release(
         entry: Option<Self>,
         claim: &Claim,
@@ -49,10 +49,10 @@ pub trait Machine: Sized {
         around: &dyn Around,
     ) -> Step<Self, Released>;
 
-    /// [`Store::renew`](crate::store::Store::renew) of one claim.
+    /// Applies [`Store::renew`](crate::store::Store::renew) of one claim.
     fn renew(entry: Option<Self>, claim: &Claim, now: Moment) -> Step<Self, bool>;
 
-    /// [`Store::give_up`](crate::store::Store::give_up).
+    /// Applies [`Store::give_up`](crate::store::Store::give_up).
     fn give_up(
         entry: Option<Self>,
         claim: &Claim,
@@ -63,58 +63,58 @@ pub trait Machine: Sized {
         Step { entry, answer: (), wake }
     }
 
-    /// [`Store::force`](crate::store::Store::force).
+    /// Applies [`Store::force`](crate::store::Store::force).
     fn force(entry: Option<Self>, what: What, now: Moment, around: &dyn Around) -> Step<Self, ()>;
 
-    /// [`Store::admin`](crate::store::Store::admin).
+    /// Applies [`Store::admin`](crate::store::Store::admin).
     fn admin(entry: Option<Self>, op: &Admin, now: Moment) -> Step<Self, i64> {
         let _ = (op, now);
         Step::quiet(entry, 0)
     }
 
-    /// What stands there at `now`.
+    /// Returns the state of the lock at `now`.
     fn view(&self, name: &str, now: Moment) -> Snapshot;
 }
 
-/// What a step makes of an entry.
+/// The result of an operation on an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step<E, T> {
-    /// What stands under the name now.
+    /// The new entry of the name.
     pub entry: Option<E>,
-    /// The answer.
+    /// The value that the operation returns.
     pub answer: T,
-    /// Who is told of it.
+    /// The listeners to notify.
     pub wake: Wake,
 }
 
 impl<E, T> Step<E, T> {
-    /// A step that nobody is told of.
+    /// Returns a result that notifies no listener.
     pub fn quiet(entry: Option<E>, answer: T) -> Step<E, T> {
         Step { entry, answer, wake: Wake::Nobody }
     }
 
-    /// A step that everybody who listens is told of.
+    /// Returns a result that notifies every listener.
     pub fn loud(entry: Option<E>, answer: T) -> Step<E, T> {
         Step { entry, answer, wake: Wake::Everybody }
     }
 }
 
-/// Who is told of a step.
+/// The listeners that an operation notifies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// Nobody needs to know.
+    /// No listener.
     Nobody,
-    /// Everybody who listens to the name.
+    /// Every listener of the name.
     Everybody,
-    /// This one, who waits in the queue of a fair lock and listens for itself.
+    /// This owner, which waits in the queue of a fair lock and listens for itself.
     Waiter(Owner),
 }
 
-/// What a machine may ask the store it runs in.
+/// What a state machine needs from its store.
 pub trait Around {
-    /// Whether this owner, who waits in the queue of a fair lock, listens for itself. One that does not may be dead.
+    /// Returns whether this owner, which waits in the queue of a fair lock, has a listener of its own. One without may be dead.
     fn listens(&self, owner: Owner) -> bool;
 
-    /// A fencing token higher than all before.
+    /// Returns a fencing token higher than all before.
     fn token(&self) -> u64;
 }

@@ -135,7 +135,7 @@ async fn a_check_names_every_profile_that_fails() {
     }
     assert!(!format!("{said} {all:?}").contains("canary"), "{said}");
     let none = Profiles::parse("").unwrap().check().await.unwrap_err();
-    assert!(none.to_string().contains("no profile \"default\": there are none"), "{none}");
+    assert!(none.to_string().contains("no profile \"default\": no profiles are defined"), "{none}");
     let unknown = Profiles::parse(text).unwrap().check_named(["gone"]).await.unwrap_err();
     assert!(unknown.to_string().contains("no profile \"gone\""), "{unknown}");
 }
@@ -177,7 +177,7 @@ fn the_environment_has_the_last_word() {
     let path = ("DISTLOCK_CONFIG", file.to_str().unwrap());
     let said = child(&[path]);
     let place = format!("my-shop: Config: {}:2: default: no profile \"my-shop\": ", path.1);
-    assert!(said.contains(&place) && said.contains("there are default; "), "{said}");
+    assert!(said.contains(&place) && said.contains("the profiles are default; "), "{said}");
     for variable in ["DISTLOCK_URL", "DISTLOCK_MY_SHOP_URL"] {
         let said = child(&[path, (variable, "memory:shop")]);
         assert!(said.contains("default: ok") && said.contains("my-shop: ok"), "{said}");
@@ -186,7 +186,10 @@ fn the_environment_has_the_last_word() {
     let said = child(&[("DISTLOCK_CONFIG", "/no/such/locks.toml")]);
     assert!(said.contains("/no/such/locks.toml cannot be read"), "{said}");
     let said = child(&[]);
-    assert!(said.contains("default: Config: no profile \"default\": there are none"), "{said}");
+    assert!(
+        said.contains("default: Config: no profile \"default\": no profiles are defined"),
+        "{said}"
+    );
 }
 
 /// Which `Locks` it is.
@@ -222,7 +225,7 @@ fn what_is_wrong_is_said_with_file_line_and_key() {
         ("defalt = 'x'", "locks.toml:1: defalt: no such key"),
         (
             "\n[profile.a]\nurl = 'memory:'\nwatchdg = '1s'",
-            "locks.toml:4: profile.a.watchdg: no such key: there are url",
+            "locks.toml:4: profile.a.watchdg: no such key: the keys are url",
         ),
         (
             "[profile.a]\nwatchdog = 'soon'",
@@ -230,9 +233,9 @@ fn what_is_wrong_is_said_with_file_line_and_key() {
         ),
         (
             "[profile.a]\nwait_by = 'luck'",
-            "locks.toml:2: profile.a.wait_by: it is \"notify\" or \"spin\"",
+            "locks.toml:2: profile.a.wait_by: must be \"notify\" or \"spin\"",
         ),
-        ("[profile.a]\nlazy = 'perhaps'", "locks.toml:2: profile.a.lazy: it is true or false"),
+        ("[profile.a]\nlazy = 'perhaps'", "locks.toml:2: profile.a.lazy: must be true or false"),
         ("[profile.a]\nurl = ['x']", "locks.toml:2: profile.a.url: expected a text"),
         (
             "[profile.a]\nurl = 'memory:'\nholder_info = false",
@@ -240,7 +243,7 @@ fn what_is_wrong_is_said_with_file_line_and_key() {
         ),
         (
             "[profile.a]\nwatchdog = '1ms'",
-            "locks.toml:2: profile.a.watchdog: a watchdog timeout of 1ms cannot be kept: use 100ms",
+            "locks.toml:2: profile.a.watchdog: a watchdog timeout of 1ms is out of range: use 100ms",
         ),
         (
             "[profile.a]\nurl = 'reddis://u:canary@h'",
@@ -248,9 +251,9 @@ fn what_is_wrong_is_said_with_file_line_and_key() {
         ),
         (
             "default = 'mian'\n[profile.main]\nurl = 'memory:'",
-            "locks.toml:1: default: no profile \"mian\": there are main; write [profile.mian]",
+            "locks.toml:1: default: no profile \"mian\": the profiles are main; write [profile.mian]",
         ),
-        ("[profile.a]\nacks = 0", "locks.toml:2: profile.a.acks: it is how many replicas"),
+        ("[profile.a]\nacks = 0", "locks.toml:2: profile.a.acks: must be how many replicas"),
         ("profile = 1", "locks.toml:1: profile: expected tables"),
         ("default = 1", "locks.toml:1: default: expected the name of a profile"),
         ("profile.a = 1", "locks.toml:1: profile.a: expected a table"),

@@ -89,7 +89,7 @@ async fn if_nobody_answers_all_are_named() {
 async fn whoever_takes_a_server_for_a_sentinel_or_the_other_way_round_is_told() {
     let set = calm(Flavor::Redis).start().await;
     let said = refused(&set.url_by(set.servers(), "mm"), ErrorKind::Config).await;
-    assert!(said.contains("no sentinel"), "{said}");
+    assert!(said.contains("is not a sentinel"), "{said}");
     let hosts: Vec<String> = set.sentinels().iter().map(|one| one.addr().to_string()).collect();
     let said = refused(&format!("redis+replicated://{}", hosts.join(",")), ErrorKind::Config).await;
     assert!(said.contains("redis+sentinel://"), "{said}");
