@@ -73,7 +73,7 @@ fn unlock_too_slow(tenure: &Tenure) -> Error {
 }
 
 pub(crate) fn lost() -> Error {
-    let text = "the lock was lost before it was released: its lease ended, or another process or the server freed it";
+    let text = "the lock was lost before it was released: its lease ended, its Locks was closed, or another process or the server freed it";
     Error::new(ErrorKind::Lost, text)
 }
 

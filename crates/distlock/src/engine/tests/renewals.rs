@@ -164,3 +164,14 @@ fn the_watchdog_renews_on_its_own_thread_unless_that_could_block_it() {
     }
     let _ = std::fs::remove_dir_all(dir);
 }
+
+/// A program that ends right after the drop of its last `Locks` must have closed its store by then: a store of files removes what is its own.
+#[tokio::test(start_paused = true)]
+async fn the_waiting_watchdog_does_not_keep_the_store_open() {
+    let Scene { store, locks, other } = Scene::new("closed").await;
+    let guard = locks.mutex("k").lock().await.unwrap();
+    sleep(LONG / 2).await; // it has renewed, and waits
+    guard.unlock().await.unwrap();
+    drop((locks, other));
+    assert_eq!(Arc::strong_count(&store), 1);
+}
