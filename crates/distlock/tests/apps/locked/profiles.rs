@@ -97,7 +97,7 @@ fn the_only_profile_is_the_default() {
     let two = "[profile.main]\nurl = 'memory:'\n[profile.other]\nurl = 'memory:'";
     assert_eq!(Profiles::parse(two).unwrap().default_name(), "default");
     let wrong = Profiles::parse("[profile.main]\nurl = 'memory:'\nmutex_as = 'rw'").unwrap_err();
-    assert!(wrong.to_string().contains("locks.toml:3: profile.main.mutex_as: it is"), "{wrong}");
+    assert!(wrong.to_string().contains("locks.toml:3: profile.main.mutex_as: must be"), "{wrong}");
 }
 
 /// Every profile that cannot be used is named with its reason, and those that can be used are connected.
@@ -159,7 +159,10 @@ fn the_environment_has_the_last_word() {
     let said = child(&[("DISTLOCK_URL", "memory:"), ("DISTLOCK_DEFAULT_WATCHDOG", "soon")]);
     assert!(said.contains("DISTLOCK_DEFAULT_WATCHDOG: expected a number"), "{said}");
     let said = child(&[("DISTLOCK_URL", "memory:"), ("DISTLOCK_DEFAULT_SLOW_HOLD", "0s")]);
-    assert!(said.contains("default: Config: DISTLOCK_DEFAULT_SLOW_HOLD: a hold is slow"), "{said}");
+    assert!(
+        said.contains("default: Config: DISTLOCK_DEFAULT_SLOW_HOLD: slow_hold must be"),
+        "{said}"
+    );
     // `file:` alone is the user's state directory.
     let state = std::env::temp_dir().join(format!("locks-state-{}", std::process::id()));
     let said = child(&[("DISTLOCK_URL", "file:"), ("XDG_STATE_HOME", state.to_str().unwrap())]);
