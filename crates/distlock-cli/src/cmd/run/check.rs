@@ -16,6 +16,8 @@ use crate::view;
 
 /// How long a member of a redlock may take to answer before a warning names it.
 const MEMBER_PATIENCE: Duration = Duration::from_secs(1);
+/// How long a majority may take to answer before a `run` without a time to wait gives up: as long as a single store has to connect.
+const MAJORITY_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Refuses a semaphore whose number of permits is not set, and warns of a number that is another one and of a latch without a count.
 pub(super) async fn check(lock: &Lock, plan: &Run) -> Result<(), Failure> {
@@ -69,12 +71,7 @@ pub(super) fn ask_members(lock: &Lock, plan: &Run) -> Members {
         }
     }
     let addresses = plan.store.addresses();
-    Members {
-        asked,
-        up: vec![false; addresses.len()],
-        addresses,
-        until: Instant::now() + MEMBER_PATIENCE,
-    }
+    Members { asked, up: vec![false; addresses.len()], addresses, since: Instant::now() }
 }
 
 async fn is_up(locks: &Locks, name: &str) -> bool {
@@ -90,7 +87,7 @@ pub(super) struct Members {
     asked: JoinSet<(usize, bool)>,
     up: Vec<bool>,
     addresses: Vec<String>,
-    until: Instant,
+    since: Instant,
 }
 
 impl Members {
@@ -99,7 +96,7 @@ impl Members {
         if self.asked.is_empty() {
             return Ok(());
         }
-        while self.count_up() < self.majority() && self.hear_next().await {}
+        while self.count_up() < self.majority() && self.hear_next(MAJORITY_PATIENCE).await {}
         if self.count_up() >= self.majority() {
             return Ok(());
         }
@@ -108,16 +105,16 @@ impl Members {
 
     /// Names the members that do not answer. Called when the lock is held: it is held by a majority then.
     pub(super) async fn warn_of_absent(mut self) {
-        while self.hear_next().await {}
+        while self.hear_next(MEMBER_PATIENCE).await {}
         // None are absent if none were asked.
         if self.addresses.len() > 1 && self.count_up() < self.addresses.len() {
             print::warn(&self.absent());
         }
     }
 
-    /// Notes the next answer; false when all have answered, or no more time is left.
-    async fn hear_next(&mut self) -> bool {
-        match timeout_at(self.until, self.asked.join_next()).await {
+    /// Notes the next answer; false when all have answered, or that time is over since they were asked.
+    async fn hear_next(&mut self, patience: Duration) -> bool {
+        match timeout_at(self.since + patience, self.asked.join_next()).await {
             Ok(Some(Ok((number, up)))) => {
                 self.up[number] = up;
                 true
