@@ -213,7 +213,8 @@ pub(super) async fn free(
         }
     };
     let mut state = lane.state();
-    if answered.is_ok() {
+    // Not if it forgets: a majority takes note of that whether its stores can be asked or not.
+    if answered.is_ok() && matches!(leave, Leave::Release(_)) {
         state.heard(sent);
     }
     if state.is_on_wire(stay) {

@@ -44,6 +44,8 @@ struct Whims {
     answers_late: AtomicBool,
     /// It cannot be told what is given up.
     remembers: AtomicBool,
+    /// It takes what is given up without being asked, as a majority of stores does, which tells its stores later.
+    forgets_later: AtomicBool,
     /// How many renewals it does not hear of.
     deaf: AtomicUsize,
     term: AtomicU64,
@@ -125,6 +127,9 @@ impl Store for Moody {
 
     fn give_up<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
+            if self.whims.forgets_later.load(Ordering::Relaxed) {
+                return Ok(());
+            }
             match self.whims.remembers.load(Ordering::Relaxed) {
                 true => Err(Error::new(ErrorKind::Unavailable, "as the test wants it")),
                 false => self.release(claim).await.map(drop),

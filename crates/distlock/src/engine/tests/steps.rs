@@ -155,3 +155,27 @@ async fn several_that_come_too_late_are_let_go() {
     .await
     .expect("nobody has them");
 }
+
+/// A majority of stores takes note of what it is to forget, whether its stores can be asked or not. A waiter that came meanwhile must not
+/// take that for an answer, and wait out the outage for as long as a holder could live.
+#[tokio::test(start_paused = true)]
+async fn what_is_forgotten_without_an_answer_prolongs_no_wait() {
+    let scene = Scene::new("no answer").await;
+    let store = &scene.store;
+    store.be(Mood::Down);
+    store.whims.forgets_later.store(true, Ordering::Relaxed);
+    store.whims.acquires_late.store(true, Ordering::Relaxed);
+    let first = scene.locks.mutex("k").lock().wait(Duration::from_millis(100));
+    let first = tokio::spawn(first.into_future());
+    store.wait_at_the_gate().await;
+    store.gate.add_permits(1); // its own attempt fails
+    calm().await;
+    store.wait_at_the_gate().await; // and the driver asks for it
+    assert_eq!(first.await.unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
+    let since = Instant::now();
+    let second = tokio::spawn(scene.locks.mutex("k").lock().into_future());
+    sleep(Duration::from_millis(1)).await;
+    store.gate.add_permits(1_000);
+    assert_eq!(second.await.unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
+    assert!(since.elapsed() < Duration::from_secs(5), "after {:?}", since.elapsed());
+}
