@@ -51,7 +51,7 @@ if type(set) == 'table' then
   redis.pcall('del', KEYS[1])
   return set
 end
-if ARGV[6] and redis.call('get', KEYS[2]) == ARGV[1] then
+if redis.call('get', KEYS[2]) == ARGV[1] then
   redis.call('del', KEYS[2])
 end
 return nil

@@ -83,6 +83,20 @@ async fn nobody_stands_behind_a_single_try_or_a_writer_that_cannot_get_in() {
     assert!(!raw.run::<bool>(&format!("EXISTS {SIDE}")).await);
 }
 
+/// Or readers would stand behind it once more when its lease has ended.
+#[tokio::test]
+#[ignore = "needs a server: cargo xtask test"]
+async fn a_writer_that_waited_and_enters_by_a_single_try_waits_no_longer() {
+    let server = Server::start().await;
+    let (store, mut raw) = (server.store().await, server.raw().await);
+    let (reader, writer) = (owner(), owner());
+    store.acquire(&read(reader, 1)).await.unwrap();
+    assert!(is_busy(&store.acquire(&claim(WAITING, writer, 1)).await.unwrap()));
+    assert_eq!(store.release(&read(reader, 0)).await.unwrap(), LEFT);
+    assert_eq!(store.acquire(&write(writer, 1)).await.unwrap(), ACQUIRED);
+    assert_eq!(raw.all_keys().await, ["k"]);
+}
+
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test"]
 async fn a_writer_that_gives_up_lets_the_readers_behind_it_in() {
