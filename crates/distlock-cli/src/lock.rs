@@ -262,6 +262,13 @@ impl Held {
         remaining.unwrap_or(AGES).min(AGES)
     }
 
+    /// The same, or `None` if it is lost. In this order: of a lock that is lost between the two questions nothing remains, which is not
+    /// the end of a lease, and would cost the command its grace.
+    pub(crate) fn remaining_unless_lost(&self) -> Option<Duration> {
+        let remaining = self.remaining();
+        (!self.is_lost()).then_some(remaining)
+    }
+
     pub(crate) async fn unlock(self) -> Result<()> {
         match self {
             Held::One(guard) => guard.unlock().await,

@@ -100,7 +100,7 @@ pub(super) async fn watch_over(
                 return Ok(End { status, stopped });
             }
         }
-        lease.follow(now, (!held.is_lost()).then(|| held.remaining()));
+        lease.follow(now, held.remaining_unless_lost());
         match policy {
             OnLost::Warn => {
                 if !warned && held.is_lost() {
