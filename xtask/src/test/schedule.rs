@@ -1,5 +1,6 @@
 //! Runs jobs several at once.
 
+use std::collections::HashSet;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,15 +9,15 @@ use super::job::{Done, Job};
 
 /// How often a job that waits for a slot looks whether the processors are idle. It is the time over which idleness is measured, too.
 const LOOK: Duration = Duration::from_millis(100);
-/// Which part of the processors' time must have been idle before a job beyond the usual number is started.
-const IDLE: f64 = 0.3;
+/// Which part of the processors' time must have been left over before a job beyond the usual number is started.
+const LEFT_OVER: f64 = 0.3;
 
 /// How many jobs run at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slots {
     /// As many always may.
     pub(crate) usual: usize,
-    /// As many may while the processors are idle: many tests wait for time to pass.
+    /// As many may while the tests leave processors idle, or to other programs: many tests wait for time to pass.
     pub(crate) most: usize,
 }
 
@@ -88,7 +89,7 @@ impl Gate {
                 return None;
             }
             let free = inside.running < self.slots.usual
-                || inside.running < self.slots.most && inside.were_idle(&processors);
+                || inside.running < self.slots.most && inside.had_more(&processors);
             if free {
                 inside.running += 1;
                 inside.next += 1;
@@ -110,24 +111,26 @@ impl Gate {
 }
 
 impl Inside {
-    /// Whether the processors were idle since the last measurement. One job enters per measurement, because only the next one
-    /// shows what that job does.
-    fn were_idle(&mut self, processors: impl Fn() -> Option<Processors>) -> bool {
+    /// Whether the processors had time for more tests since the last measurement. One job enters per measurement, because only the
+    /// next one shows what that job does.
+    fn had_more(&mut self, processors: impl Fn() -> Option<Processors>) -> bool {
         let (at, before) = self.since;
         if at.elapsed() < LOOK {
             return false;
         }
         let now = processors();
         self.since = (Instant::now(), now);
-        now.zip(before).is_some_and(|(now, before)| now.idle_since(before) > IDLE)
+        now.zip(before).is_some_and(|(now, before)| now.left_over_since(before) > LEFT_OVER)
     }
 }
 
-/// What the processors have done since the machine started, in ticks.
+/// What the processors have done, in ticks, since the machine started.
 #[derive(Clone, Copy, Debug)]
 struct Processors {
     idle: u64,
     all: u64,
+    /// What this process and its descendants used of it.
+    own: u64,
 }
 
 impl Processors {
@@ -136,18 +139,69 @@ impl Processors {
     fn parse(text: &str) -> Option<Processors> {
         let line = text.lines().next()?.strip_prefix("cpu ")?;
         let ticks: Vec<u64> = line.split_whitespace().take(8).flat_map(str::parse).collect();
-        Some(Processors { idle: *ticks.get(3)?, all: ticks.iter().sum() })
+        Some(Processors { idle: *ticks.get(3)?, all: ticks.iter().sum(), own: 0 })
     }
 
-    fn idle_since(self, before: Processors) -> f64 {
+    /// The part of their time that was idle, and half of what other programs used: a processor is shared with them, so the tests
+    /// would have had as much if they had wanted it.
+    fn left_over_since(self, before: Processors) -> f64 {
         let all = self.all.saturating_sub(before.all);
-        self.idle.saturating_sub(before.idle) as f64 / all.max(1) as f64
+        let idle = self.idle.saturating_sub(before.idle);
+        let own = self.own.saturating_sub(before.own);
+        let others = all.saturating_sub(idle + own);
+        (idle as f64 + others as f64 / 2.0) / all.max(1) as f64
     }
 }
 
 /// `None` where the system does not say it: then no job beyond the usual number is started.
 fn processors() -> Option<Processors> {
-    Processors::parse(&std::fs::read_to_string("/proc/stat").ok()?)
+    let all = Processors::parse(&std::fs::read_to_string("/proc/stat").ok()?)?;
+    let stats = std::fs::read_dir("/proc").ok()?.flatten();
+    let numbered = stats.filter(|entry| {
+        entry.file_name().to_str().is_some_and(|name| name.bytes().all(|b| b.is_ascii_digit()))
+    });
+    // One that has ended meanwhile is counted by its parent.
+    let texts = numbered.flat_map(|entry| std::fs::read_to_string(entry.path().join("stat")));
+    let processes: Vec<Process> = texts.filter_map(|text| Process::parse(&text)).collect();
+    Some(Processors { own: ticks_of(std::process::id(), &processes), ..all })
+}
+
+/// A process, as `/proc/PID/stat` describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Process {
+    id: u32,
+    parent: u32,
+    /// Those of its children that have ended and were waited for included.
+    ticks: u64,
+}
+
+impl Process {
+    /// The number, the name in parentheses, the state, the parent; the times are the 14th field to the 17th. The name may have
+    /// spaces and parentheses of its own.
+    fn parse(text: &str) -> Option<Process> {
+        let (id, rest) = text.split_once(" (")?;
+        let (_, rest) = rest.rsplit_once(") ")?;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let times = fields.get(11..15)?.iter().flat_map(|field| field.parse::<u64>());
+        let parent = fields.get(1)?.parse().ok()?;
+        Some(Process { id: id.parse().ok()?, parent, ticks: times.sum() })
+    }
+}
+
+/// What `root` and its descendants have used.
+fn ticks_of(root: u32, processes: &[Process]) -> u64 {
+    let mut family = HashSet::from([root]);
+    // A descendant may be listed before its parent.
+    loop {
+        let before = family.len();
+        let children = processes.iter().filter(|process| family.contains(&process.parent));
+        let children: Vec<u32> = children.map(|process| process.id).collect();
+        family.extend(children);
+        if family.len() == before {
+            break;
+        }
+    }
+    processes.iter().filter(|process| family.contains(&process.id)).map(|p| p.ticks).sum()
 }
 
 #[cfg(test)]
@@ -196,19 +250,20 @@ mod tests {
     #[test]
     fn idle_processors_get_more_jobs_one_per_measurement() {
         let gate = Gate::new(Slots { usual: 1, most: 2 }, 9);
-        let at = |idle| move || Some(Processors { idle, all: 100 });
-        gate.lock().since.1 = Some(Processors { idle: 0, all: 0 });
+        let at = |idle| move || Some(Processors { idle, all: 100, own: 100 - idle });
+        let start = Processors { idle: 0, all: 0, own: 0 };
+        gate.lock().since.1 = Some(start);
         assert_eq!(gate.enter(at(90)), Some(0));
         let mut inside = gate.lock();
         let before = Instant::now().checked_sub(LOOK).unwrap();
-        assert!(!inside.were_idle(at(90)), "measured over too short a time");
-        inside.since = (before, Some(Processors { idle: 0, all: 0 }));
-        assert!(inside.were_idle(at(90)));
-        assert!(!inside.were_idle(at(90)), "a second one on the same measurement");
-        inside.since = (before, Some(Processors { idle: 0, all: 0 }));
-        assert!(!inside.were_idle(at(10)));
+        assert!(!inside.had_more(at(90)), "measured over too short a time");
+        inside.since = (before, Some(start));
+        assert!(inside.had_more(at(90)));
+        assert!(!inside.had_more(at(90)), "a second one on the same measurement");
+        inside.since = (before, Some(start));
+        assert!(!inside.had_more(at(10)));
         inside.since = (before, None);
-        assert!(!inside.were_idle(at(90)), "nothing is known");
+        assert!(!inside.had_more(at(90)), "nothing is known");
     }
 
     #[test]
@@ -217,7 +272,27 @@ mod tests {
         let read = Processors::parse(text).unwrap();
         assert_eq!((read.idle, read.all), (400, 531));
         assert!(Processors::parse("").is_none());
-        let later = Processors { idle: 475, all: 631 };
-        assert!((later.idle_since(read) - 0.75).abs() < 1e-9);
+        let later = Processors { idle: 475, all: 631, own: 25 };
+        assert!((later.left_over_since(read) - 0.75).abs() < 1e-9);
+    }
+
+    #[test]
+    fn tests_share_the_processors_with_other_programs() {
+        let before = Processors { idle: 0, all: 0, own: 0 };
+        let busy = |own| Processors { idle: 0, all: 100, own }.left_over_since(before);
+        assert!(busy(20) > LEFT_OVER, "two other programs use what the tests would get");
+        assert!(busy(50) < LEFT_OVER, "the tests use their share");
+    }
+
+    #[test]
+    fn what_descendants_use_is_their_own_and_that_of_ended_children() {
+        let text = "7 (a) b (c) S 5 7 7 0 -1 4194560 1 2 3 4 100 20 3 4 20 0 1 0 99";
+        assert_eq!(Process::parse(text), Some(Process { id: 7, parent: 5, ticks: 127 }));
+        assert_eq!(Process::parse("7 (a"), None);
+        let process = |id, parent, ticks| Process { id, parent, ticks };
+        let all = [process(3, 2, 1), process(2, 1, 10), process(1, 0, 100), process(4, 0, 1000)];
+        assert_eq!(ticks_of(1, &all), 111);
+        let text = std::fs::read_to_string("/proc/self/stat").unwrap();
+        assert_eq!(Process::parse(&text).unwrap().id, std::process::id());
     }
 }
