@@ -83,7 +83,7 @@ fn locks(of: &Ident, from: &From, is_async: bool) -> TokenStream {
     quote! {
         let #of = match #found {
             ::std::result::Result::Ok(__locks) => __locks,
-            ::std::result::Result::Err(__error) => return ::distlock::macros::Outcome::failed(__error),
+            ::std::result::Result::Err(__error) => return ::distlock::macros::RunOutput::failed(__error),
         };
     }
 }

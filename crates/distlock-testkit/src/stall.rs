@@ -61,7 +61,7 @@ static TICKS: LazyLock<[Arc<Ticks>; 2]> = LazyLock::new(|| {
             ticking.tick();
         }
     });
-    System.spawn_apart(Box::pin(async move {
+    System.spawn_background(Box::pin(async move {
         loop {
             tokio::time::sleep(TICK).await;
             beside.tick();

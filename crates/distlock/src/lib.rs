@@ -56,38 +56,21 @@
 //! [`mod@doctor`] checks whether a server is fit for locks, [`mod@env`] is for tests on virtual time (with tokio's feature `test-util`), [`store`]
 //! for stores of your own.
 
-mod backoff;
-mod blocking;
-mod builder;
-#[cfg(feature = "tokio-util")]
-mod cancel;
-mod chain;
-mod config;
+mod acquire;
 pub mod doctor;
-mod durability;
-#[doc(hidden)]
-pub mod duration;
 mod engine;
-pub mod env;
 mod error;
 #[cfg(all(feature = "file", any(target_os = "linux", target_os = "android")))]
 mod file;
 mod guard;
-mod guarded;
 mod holder;
 mod kinds;
-mod limits;
 mod locks;
-#[cfg(feature = "macros")]
-#[doc(hidden)]
-pub mod macros;
-mod member;
 mod memory;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod observe;
 mod owner;
-mod patience;
 #[cfg(feature = "profiles")]
 mod profiles;
 mod quorum;
@@ -95,15 +78,11 @@ mod quorum;
 // What only fleets of servers need is built all the same: without the features nothing but the way in is missing.
 #[cfg_attr(not(all(feature = "cluster", feature = "sentinel")), allow(dead_code))]
 mod redis;
-mod request;
-mod run;
+mod runtime;
 mod schedule;
-mod scope;
 #[doc(hidden)]
 pub mod state_dir;
 pub mod store;
-mod together;
-mod too_late;
 #[cfg(any(feature = "tower", feature = "axum"))]
 pub mod web;
 
@@ -113,27 +92,28 @@ pub use distlock_macros::locked;
 
 #[cfg(feature = "metrics")]
 pub use self::metrics::Metrics;
-pub use backoff::{Backoff, WaitBy};
-pub use blocking::block_on;
-pub use builder::Builder;
-pub use durability::Durability;
+pub use acquire::{Acquire, Acquiring, May, Member, Must, block_on};
 pub use engine::State;
 pub use error::{Error, ErrorKind, Result};
-pub use guard::{FencedGuard, Guard, Permits, ReadGuard, WriteGuard};
+#[cfg(feature = "macros")]
+#[doc(hidden)]
+pub use guard::macros;
+pub use guard::{FencedGuard, Guard, Permits, ReadGuard, Scope, WriteGuard};
 pub use holder::HolderInfo;
 pub use kinds::{
     Fair, FenceGate, Fenced, Latch, LeasedSemaphore, MultiGuard, MultiLock, Mutex, RedLock, Rw,
     Semaphore, Simple, Spin, StoredFenceGate,
 };
-pub use locks::Locks;
-pub use member::Member;
+pub use locks::{Builder, Durability, Locks};
 pub use observe::{Event, Observer, Outcome, Subject, Tracing};
 pub use owner::Owner;
 #[cfg(feature = "profiles")]
 pub use profiles::Profiles;
-pub use request::{Acquire, Acquiring, May, Must};
+#[doc(hidden)]
+pub use runtime::duration;
+pub use runtime::env;
+pub use runtime::{Backoff, WaitBy};
 pub use schedule::{Schedule, Tick};
-pub use scope::Scope;
 pub use store::PermitId;
 
 /// How connections to a server are made, for programs with a network of their own.

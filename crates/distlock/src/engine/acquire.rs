@@ -18,20 +18,20 @@ use super::wait::{AskersTurn, Wait, crowded, settle};
 use super::waiters::Grant;
 use super::way::{Place, Way, way};
 use super::{Engine, drive, release};
-use crate::backoff::Backoff;
-use crate::config;
 use crate::env::{BoxFuture, Moment};
 use crate::error::Result;
 use crate::holder::Asker;
+use crate::locks::config;
 use crate::observe::{Event, Outcome};
 use crate::owner::Owner;
-use crate::store::{Claim, Kind, What};
+use crate::runtime::Backoff;
+use crate::store::{Claim, ClaimKind, Kind};
 
 /// What a caller asks for.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
     pub(crate) kind: Kind,
-    pub(crate) what: What,
+    pub(crate) what: ClaimKind,
     /// Polls instead of listening.
     pub(crate) spin: Option<Backoff>,
     /// Who asks, as this process knows it.
@@ -53,7 +53,7 @@ pub(crate) struct Ask {
 impl Ask {
     /// Whether it can be taken in one step with others of its store.
     pub(super) fn is_plain(&self) -> bool {
-        matches!(self.what, What::Exclusive | What::Fenced)
+        matches!(self.what, ClaimKind::Exclusive | ClaimKind::Fenced)
     }
 
     pub(super) fn who(&self) -> Who {
@@ -71,7 +71,7 @@ impl Ask {
             lease: self.lease(engine),
             depth: 1,
             heir_of: None,
-            what: self.what,
+            kind: self.what,
             info: self.asker.as_ref().map(|asker| asker.info(&*engine.env)),
         }
     }
@@ -181,7 +181,7 @@ impl Acquiring {
         } else if std::mem::replace(&mut self.asked, true) {
             ask.stay = engine.mint_owner();
             // A waiter of a fair lock has a lane to itself, which is found by its owner.
-            if !matches!(ask.what, What::Fair { .. }) {
+            if !matches!(ask.what, ClaimKind::Fair { .. }) {
                 ask.owner = ask.stay;
             }
         }

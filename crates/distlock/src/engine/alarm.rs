@@ -47,7 +47,7 @@ impl Alarm {
         let start = !std::mem::replace(&mut bells.running, true);
         drop(bells);
         if start {
-            self.env.spawn_apart(Box::pin(ring(self.clone())));
+            self.env.spawn_background(Box::pin(ring(self.clone())));
         } else if sooner {
             self.poke.notify_one();
         }

@@ -13,11 +13,11 @@ use super::vitals::{Life, State};
 use super::wait::Wait;
 use super::watchdog::renew_meanwhile;
 use super::{Engine, forget, release};
-use crate::durability::Durability;
 use crate::env::Moment;
 use crate::error::{Error, ErrorKind, Result};
+use crate::locks::Durability;
 use crate::observe::Event;
-use crate::store::{Attempt, Claim, What};
+use crate::store::{Attempt, Claim, ClaimKind};
 
 /// Whether an attempt is the lane's one remote contender, and who makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Tried {
 pub(super) struct Doubt {
     pub(super) engine: Arc<Engine>,
     pub(super) lane: LaneRef,
-    pub(super) what: What,
+    pub(super) what: ClaimKind,
     pub(super) who: Who,
     pub(super) lease: Duration,
     pub(super) armed: bool,
@@ -86,7 +86,7 @@ pub(super) async fn attempt(
 ) -> Tried {
     let mut claim = ask.claim(&engine, &lane.name);
     let _attempting = Attempting::begin(&lane, lead, adoptable);
-    let (what, who, lease) = (claim.what, ask.who(), claim.lease);
+    let (what, who, lease) = (claim.kind, ask.who(), claim.lease);
     let mut doubt =
         Doubt { engine: engine.clone(), lane: lane.clone(), what, who, lease, armed: false };
     let mut unsure = false;
@@ -133,7 +133,7 @@ pub(super) async fn attempt(
                 if !once || !e.is_retryable() || engine.env.now() >= patience {
                     return Tried::Failed(e, doubt.armed.then_some(doubt));
                 }
-                engine.env.sleep_apart(retry.next(&*engine.env).min(patience)).await;
+                engine.env.sleep_in_background(retry.next(&*engine.env).min(patience)).await;
                 claim.info = ask.claim(&engine, &lane.name).info; // by now
             }
         }
@@ -210,7 +210,7 @@ pub(super) fn seat(
     let before = state.seat(&tenure, watched);
     let beside = if lead == Lead::Driver { Vec::new() } else { state.same_owner(ask.owner) };
     state.on_the_wire(ask.stay, 1, expires);
-    if let What::LeasedPermits { count, .. } = what {
+    if let ClaimKind::LeasedPermits { count, .. } = what {
         state.wire_permits = count;
     }
     state.burst = 0;
@@ -250,7 +250,7 @@ pub(super) async fn reenter(
     loop {
         // What this level asks for: it may be numbered although the outer one is not.
         let claim = tenure.claim(tenure.at_least(ask.lease(&engine)), depth);
-        let claim = Claim { what: ask.what, ..claim };
+        let claim = Claim { kind: ask.what, ..claim };
         engine.observe(ask.kind, &tenure.lane.name, Event::Attempted);
         let sent = engine.env.now();
         match engine.store.acquire(&claim).await {
@@ -290,7 +290,7 @@ pub(super) async fn reenter(
                 }
                 tenure.doubt();
                 tenure.lane.state().unanswered(engine.env.now(), &e);
-                engine.env.sleep_apart(retry.next(&*engine.env).min(patience)).await;
+                engine.env.sleep_in_background(retry.next(&*engine.env).min(patience)).await;
                 if hold.state() == State::Lost {
                     // An outage longer than the lease: another task may have the lock by now, and this is no re-entry.
                     tenure.lose();

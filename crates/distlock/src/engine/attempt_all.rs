@@ -9,12 +9,12 @@ use super::multi::Part;
 use super::retry::Retry;
 use super::vitals::State;
 use super::{Engine, forget};
-use crate::config;
 use crate::env::BoxFuture;
 use crate::error::Result;
+use crate::locks::config;
 use crate::observe::Event;
+use crate::runtime::join::join_all;
 use crate::store::{self, Claim};
-use crate::together::join_all;
 
 /// How an attempt for several ended.
 pub(super) enum Together {
@@ -70,7 +70,7 @@ pub(super) async fn attempt_together(
         let sent = engine.env.now();
         arm(true); // until it is answered
         match engine.store.acquire_all(&claims).await {
-            Ok(store::Together::Acquired(tokens)) => {
+            Ok(store::AttemptAll::Acquired(tokens)) => {
                 let holds: Vec<Hold> = (0..parts.len())
                     .map(|at| {
                         let (lane, ask) = (&lanes[at], &parts[at].2);
@@ -89,12 +89,12 @@ pub(super) async fn attempt_together(
                 observe(Event::Acquired { waited: engine.env.now().since(start) });
                 return Ok(Together::Won(holds));
             }
-            Ok(store::Together::Busy { at, .. }) => {
+            Ok(store::AttemptAll::Busy { at, .. }) => {
                 arm(unsure);
                 observe(Event::GaveUp { waited: engine.env.now().since(start) });
                 return Ok(Together::Busy(at));
             }
-            Ok(store::Together::Apart) => {
+            Ok(store::AttemptAll::NotAtomic) => {
                 arm(false);
                 return Ok(Together::Apart);
             }
@@ -119,7 +119,7 @@ pub(super) async fn attempt_together(
                     observe(Event::GaveUp { waited: engine.env.now().since(start) });
                     return Err(e);
                 }
-                engine.env.sleep_apart(retry.next(&*engine.env).min(patience)).await;
+                engine.env.sleep_in_background(retry.next(&*engine.env).min(patience)).await;
             }
         }
     }

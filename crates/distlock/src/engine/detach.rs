@@ -11,9 +11,9 @@ use tokio::runtime::RuntimeFlavor::MultiThread;
 
 use super::Engine;
 use super::receipts::{HasReleaseAnswer, Receipt, ReleaseAnswer};
-use crate::config;
 use crate::env::{BoxFuture, Env};
 use crate::error::Result;
+use crate::locks::config;
 
 /// Runs inside the caller's future while that is polled, which costs nothing. If the caller leaves, the rest runs to its end where
 /// no caller can end it. If the caller neither polls nor leaves, a task that depends on the work [adopts](Adopt) it. A result that
@@ -212,7 +212,7 @@ fn run<T: Send + 'static, X: Carried>(shared: Arc<CallersWork<T, X>>, work: BoxF
     }
     let env = shared.env.clone();
     let mut finish = Finish(Some(shared));
-    env.clone().spawn_apart(Box::pin(async move {
+    env.clone().spawn_background(Box::pin(async move {
         let enough = env.sleep_until(env.now().after(config::COMMAND_TIMEOUT * 2));
         let result = tokio::select! {
             biased;

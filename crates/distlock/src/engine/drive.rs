@@ -19,9 +19,9 @@ use super::wait::Wait;
 use super::waiters::{Grant, LaneState, StandBack, Ticket};
 use super::watchdog::verify;
 use super::{Engine, forget, release};
-use crate::config;
 use crate::env::Moment;
 use crate::error::{Error, Result};
+use crate::locks::config;
 use crate::store::{Claim, Listener};
 
 /// Starts the driver of a lane whose `driving` the caller has set. `tried`: the caller has asked, and it was busy.
@@ -133,7 +133,7 @@ impl Drop for Driver {
             let (engine, lane) = (self.engine.clone(), self.lane.clone());
             let heir = Driver::new(engine, lane);
             if let Some(heir) = self.engine.drivers.admit(heir) {
-                self.engine.env.spawn_apart(Box::pin(drive(heir)));
+                self.engine.env.spawn_background(Box::pin(drive(heir)));
             }
         }
     }
@@ -278,7 +278,7 @@ impl Driver {
         let Some((owner, what, None)) = first else { return Ok(()) };
         let name = self.lane.name.clone();
         let lease = Duration::ZERO;
-        let claim = Claim { name, owner, lease, depth: 1, heir_of: None, what, info: None };
+        let claim = Claim { name, owner, lease, depth: 1, heir_of: None, kind: what, info: None };
         self.ear = Some(self.engine.store.listen(&claim).await?);
         self.lane.state().listening = true;
         Ok(())

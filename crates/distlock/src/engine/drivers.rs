@@ -29,7 +29,7 @@ impl Drivers {
 
     /// The driver back if it may go to work now.
     pub(super) fn admit(&self, mut driver: Box<Driver>) -> Option<Box<Driver>> {
-        let at = driver.engine.store.share(driver.name());
+        let at = driver.engine.store.failure_domain(driver.name());
         let mut share = self.share(at);
         if share.at_work >= AT_WORK {
             share.waiting.push_back(driver);
@@ -86,6 +86,6 @@ fn set_to_work(env: &dyn Env, driver: Box<Driver>) {
     if Arc::strong_count(&offered) == 1
         && let Some(driver) = take(&offered)
     {
-        env.spawn_apart(Box::pin(drive(driver)));
+        env.spawn_background(Box::pin(drive(driver)));
     }
 }

@@ -9,13 +9,13 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::Engine;
 use super::lanes::LaneRef;
-use crate::config;
+use crate::locks::config;
 
 /// Waits until the stores have the releases of these engines that are under way, but no longer than [`config::FLUSH`], and not at
 /// all where the calling thread must not be blocked.
 pub(crate) fn flush(engines: &[Arc<Engine>]) {
     let Some(first) = engines.first() else { return };
-    if !may_block() || engines.iter().any(|engine| !engine.env.runs_apart()) {
+    if !may_block() || engines.iter().any(|engine| !engine.env.has_background_thread()) {
         return;
     }
     let lanes = engines.iter().flat_map(|engine| engine.lanes.all());
@@ -24,7 +24,7 @@ pub(crate) fn flush(engines: &[Arc<Engine>]) {
         return;
     }
     let (done, all_done) = mpsc::sync_channel::<()>(1);
-    first.env.spawn_apart(Box::pin(async move {
+    first.env.spawn_background(Box::pin(async move {
         for lane in &releasing {
             lane.settled().await;
         }

@@ -10,12 +10,18 @@ use super::lanes::LaneRef;
 use super::receipts::{Receipt, Receipts, ReleaseAnswer};
 use super::tell::{self, Leave, Stepping, free};
 use super::waiters::{Step, Waiter};
-use crate::config;
-use crate::store::What;
+use crate::locks::config;
+use crate::store::ClaimKind;
 
 /// The store may have given this stay the lock, or keeps its place in a queue, and no caller of this process will use it: take it back. If the owner
 /// comes again meanwhile, that is another stay.
-pub(super) fn disown(engine: &Arc<Engine>, name: &Arc<str>, what: What, who: Who, lease: Duration) {
+pub(super) fn disown(
+    engine: &Arc<Engine>,
+    name: &Arc<str>,
+    what: ClaimKind,
+    who: Who,
+    lease: Duration,
+) {
     forget(engine, name, what, who, lease, Receipts::default());
 }
 
@@ -23,7 +29,7 @@ pub(super) fn disown(engine: &Arc<Engine>, name: &Arc<str>, what: What, who: Who
 pub(super) async fn take_back(
     engine: &Arc<Engine>,
     name: &Arc<str>,
-    what: What,
+    what: ClaimKind,
     who: Who,
     lease: Duration,
 ) {
@@ -37,7 +43,7 @@ pub(super) async fn take_back(
 fn forget(
     engine: &Arc<Engine>,
     name: &Arc<str>,
-    what: What,
+    what: ClaimKind,
     who: Who,
     lease: Duration,
     receipts: Receipts,
@@ -55,7 +61,7 @@ fn forget(
     let until = engine.env.now().after(lease.max(config::WATCHDOG));
     let env = engine.env.clone();
     let stepping = step(&engine, &lane);
-    env.spawn_apart(Box::pin(async move {
+    env.spawn_background(Box::pin(async move {
         let _forgetting = forgetting;
         let _stepping = stepping;
         let claim = tell::last_step(&engine, &lane.name, what, who.stay);

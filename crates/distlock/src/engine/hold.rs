@@ -7,12 +7,12 @@ use std::time::Duration;
 use super::lanes::LaneRef;
 use super::vitals::{Life, State, Vitals};
 use super::{Engine, release};
-use crate::config;
 use crate::env::Moment;
 use crate::holder::HolderInfo;
+use crate::locks::config;
 use crate::observe::{Event, Subject};
 use crate::owner::Owner;
-use crate::store::{Claim, Kind, What};
+use crate::store::{Claim, ClaimKind, Kind};
 
 /// Who holds or wants a lock.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ pub(crate) struct Tenure {
     pub(crate) engine: Arc<Engine>,
     pub(super) lane: LaneRef,
     pub(crate) kind: Kind,
-    pub(crate) what: What,
+    pub(crate) what: ClaimKind,
     /// Who holds it, as this process knows it.
     pub(crate) owner: Owner,
     /// Who holds it, as the store knows it.
@@ -66,7 +66,7 @@ pub(crate) struct Tenure {
 /// What a tenure is made of.
 pub(super) struct Begun {
     pub(super) kind: Kind,
-    pub(super) what: What,
+    pub(super) what: ClaimKind,
     pub(super) who: Who,
     pub(super) lease: Duration,
     pub(super) watched: bool,
@@ -228,7 +228,7 @@ impl Tenure {
     pub(super) fn claim(&self, lease: Duration, depth: u32) -> Claim {
         let name = self.lane.name.clone();
         let (owner, what, info) = (self.stay, self.what, self.info.clone());
-        Claim { name, owner, lease, depth, heir_of: None, what, info }
+        Claim { name, owner, lease, depth, heir_of: None, kind: what, info }
     }
 
     /// A step sent at `sent` was accepted.

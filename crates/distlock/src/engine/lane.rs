@@ -14,7 +14,7 @@ use super::nature::{Class, Spot};
 use super::waiters::{LaneState, Ticket, Waiter};
 use crate::observe::Event;
 use crate::owner::Owner;
-use crate::store::What;
+use crate::store::ClaimKind;
 
 #[derive(Debug)]
 pub(super) struct Lane {
@@ -64,7 +64,7 @@ impl Lane {
     }
 
     /// What a hold in this lane is, as far as letting go of it needs to know.
-    pub(super) fn what(&self, permits: u32) -> What {
+    pub(super) fn what(&self, permits: u32) -> ClaimKind {
         self.class.what(permits)
     }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::lane::Lane;
 use super::nature::Spot;
 use crate::owner::Owner;
-use crate::store::What;
+use crate::store::ClaimKind;
 
 const SHARDS: usize = 16;
 
@@ -109,7 +109,7 @@ impl Lanes {
     pub(super) fn to_wait(
         &self,
         name: &Arc<str>,
-        what: What,
+        what: ClaimKind,
         owner: Owner,
         named: bool,
     ) -> LaneRef {
@@ -117,11 +117,11 @@ impl Lanes {
     }
 
     /// Where a hold of `what` is kept.
-    pub(super) fn to_sit(&self, name: &Arc<str>, what: What, owner: Owner) -> LaneRef {
+    pub(super) fn to_sit(&self, name: &Arc<str>, what: ClaimKind, owner: Owner) -> LaneRef {
         self.get(name, what, what.sits_at(owner))
     }
 
-    fn get(&self, name: &Arc<str>, what: What, spot: Spot) -> LaneRef {
+    fn get(&self, name: &Arc<str>, what: ClaimKind, spot: Spot) -> LaneRef {
         if let Some(lane) = self.find(name, spot) {
             return lane;
         }

@@ -1,4 +1,4 @@
-//! Waiting, holding and letting go. Knows no Redis, and of kinds no more than their [`What`].
+//! Waiting, holding and letting go. Knows no Redis, and of kinds no more than their [`ClaimKind`].
 //!
 //! ```text
 //! acquire.rs   the road in: try; if busy, queue and let the driver try for you
@@ -71,13 +71,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use uuid::Uuid;
 
-use crate::config;
 use crate::env::{BoxFuture, Env};
 use crate::error::{Error, ErrorKind, Result};
 use crate::holder::{Asker, HolderInfo};
+use crate::locks::config;
 use crate::observe::{Event, Observer, Subject};
 use crate::owner::Owner;
-use crate::store::{Admin, Kind, Mode, PermitId, Released, Snapshot, Store, What};
+use crate::store::{Admin, ClaimKind, Kind, Mode, PermitId, Released, Snapshot, Store};
 
 use alarm::Alarm;
 use drivers::Drivers;
@@ -94,7 +94,7 @@ pub(crate) fn block_on<T: Send + 'static>(
     work: BoxFuture<'static, Result<T>>,
 ) -> Result<T> {
     let (send, receive) = std::sync::mpsc::sync_channel(1);
-    env.spawn_apart(Box::pin(async move { drop(send.send(work.await)) }));
+    env.spawn_background(Box::pin(async move { drop(send.send(work.await)) }));
     receive.recv().unwrap_or_else(|_| {
         Err(Error::new(
             ErrorKind::Unavailable,
@@ -171,7 +171,7 @@ impl Engine {
 
     /// Whom a caller asks together with.
     fn askers(&self, name: &str) -> Arc<Askers> {
-        self.askers.at(self.store.share(name)).clone()
+        self.askers.at(self.store.failure_domain(name)).clone()
     }
 
     fn is_closed(&self) -> bool {
@@ -211,13 +211,13 @@ impl Engine {
     }
 
     /// What the store knows under `name`, once this process's own steps have arrived there.
-    pub(crate) async fn inspect(&self, what: What, name: &Arc<str>) -> Result<Snapshot> {
+    pub(crate) async fn inspect(&self, what: ClaimKind, name: &Arc<str>) -> Result<Snapshot> {
         self.settle(name).await;
         self.ask(|| self.store.inspect(what, name)).await.map(|seen| self.in_own_names(seen))
     }
 
     /// Frees the lock whoever holds it. Holders of this engine learn of it at once.
-    pub(crate) async fn force(&self, what: What, name: &Arc<str>) -> Result<Snapshot> {
+    pub(crate) async fn force(&self, what: ClaimKind, name: &Arc<str>) -> Result<Snapshot> {
         let lanes = self.settle(name).await;
         let mut unsure = false;
         let forced = self.ask_unsure(|| self.store.force(what, name), &mut unsure).await;
@@ -260,7 +260,7 @@ impl Engine {
     pub(crate) async fn release_leaked(
         self: &Arc<Engine>,
         kind: Kind,
-        what: What,
+        what: ClaimKind,
         name: &Arc<str>,
         owner: Owner,
     ) -> Result<()> {
@@ -361,9 +361,9 @@ fn was_in(before: &Snapshot, tenure: &Tenure) -> bool {
     };
     let owner = tenure.stay.to_string();
     match tenure.what {
-        What::Read => holds(Mode::Read, &owner),
-        What::Write { .. } => holds(Mode::Write, &owner),
-        What::LeasedPermits { count, .. } => {
+        ClaimKind::Read => holds(Mode::Read, &owner),
+        ClaimKind::Write { .. } => holds(Mode::Write, &owner),
+        ClaimKind::LeasedPermits { count, .. } => {
             PermitId::of(tenure.stay, count).any(|id| holds(Mode::Permits, &id.to_string()))
         }
         _ => before.depth_of(&tenure.stay) > 0,

@@ -18,13 +18,13 @@ use super::nature::Class;
 use super::vitals::State;
 use super::wait::Wait;
 use super::{Detached, Engine, release};
-use crate::config;
 use crate::env::{BoxFuture, Moment};
 use crate::error::{Error, ErrorKind, Result};
+use crate::locks::config;
 use crate::observe::{Event, Outcome};
-use crate::patience::within;
+use crate::runtime::join::join_all;
+use crate::runtime::timeout::timeout;
 use crate::store::Kind;
-use crate::together::join_all;
 
 /// One of the locks: where, which, and what is asked.
 pub(crate) type Part = (Arc<Engine>, Arc<str>, Ask);
@@ -233,7 +233,7 @@ async fn alone<T>(
     let mut asking = pin!(asking);
     let more = config::REPLY_TIMEOUT * 2 + config::UNCOLLECTED;
     had.iter().flatten().for_each(|hold| hold.tenure.reserve(more));
-    if let Some(answer) = within(&*parts[at].0.env, config::REPLY_TIMEOUT, &mut asking).await {
+    if let Some(answer) = timeout(&*parts[at].0.env, config::REPLY_TIMEOUT, &mut asking).await {
         return answer;
     }
     had.iter_mut().for_each(|hold| *hold = None);
@@ -258,7 +258,7 @@ fn about(error: Error, (engine, name, ask): &Part) -> Error {
 async fn undo(error: Error, had: Vec<Option<Hold>>) -> Error {
     let holds: Vec<Hold> = had.into_iter().flatten().collect();
     let Some(env) = holds.first().map(|hold| hold.tenure.engine.env.clone()) else { return error };
-    match within(&*env, config::REPLY_TIMEOUT, unlock_all(holds)).await {
+    match timeout(&*env, config::REPLY_TIMEOUT, unlock_all(holds)).await {
         Some(Err(more)) => error.and(&more),
         Some(Ok(())) | None => error,
     }

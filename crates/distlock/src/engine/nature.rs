@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::wait::Wait;
 use crate::owner::Owner;
-use crate::store::What;
+use crate::store::ClaimKind;
 
 /// Lanes of one name, by what stands under the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,16 +22,16 @@ pub(super) enum Class {
 
 impl Class {
     /// What a hold in a lane of this class is, as far as letting go of it needs to know.
-    pub(super) fn what(self, permits: u32) -> What {
+    pub(super) fn what(self, permits: u32) -> ClaimKind {
         match self {
-            Class::Hold => What::Exclusive,
-            Class::Fair => What::Fair { patience: None },
-            Class::Simple => What::Simple,
-            Class::Read => What::Read,
-            Class::Write => What::Write { waits: false },
-            Class::Permits => What::Permits { count: permits, initial: None },
-            Class::Leased => What::LeasedPermits { count: permits, initial: None },
-            Class::Latch => What::LatchOpen,
+            Class::Hold => ClaimKind::Exclusive,
+            Class::Fair => ClaimKind::Fair { patience: None },
+            Class::Simple => ClaimKind::Simple,
+            Class::Read => ClaimKind::Read,
+            Class::Write => ClaimKind::Write { waits: false },
+            Class::Permits => ClaimKind::Permits { count: permits, initial: None },
+            Class::Leased => ClaimKind::LeasedPermits { count: permits, initial: None },
+            Class::Latch => ClaimKind::LatchOpen,
         }
     }
 }
@@ -44,48 +44,49 @@ pub(super) struct Spot {
     pub(super) own: Option<Owner>,
 }
 
-impl What {
+impl ClaimKind {
     /// The same for one who waits so long.
-    pub(crate) fn waiting(self, wait: Wait, fair_patience: Duration) -> What {
+    pub(crate) fn waiting(self, wait: Wait, fair_patience: Duration) -> ClaimKind {
         let once = matches!(wait, Wait::Once);
         match self {
-            What::Fair { .. } if once => What::Fair { patience: None },
-            What::Fair { .. } => {
+            ClaimKind::Fair { .. } if once => ClaimKind::Fair { patience: None },
+            ClaimKind::Fair { .. } => {
                 let patience = match wait {
                     Wait::For(wait) => wait.min(fair_patience),
                     _ => fair_patience,
                 };
-                What::Fair { patience: Some(patience) }
+                ClaimKind::Fair { patience: Some(patience) }
             }
-            What::Write { .. } => What::Write { waits: !once },
+            ClaimKind::Write { .. } => ClaimKind::Write { waits: !once },
             what => what,
         }
     }
 
     pub(super) fn class(self) -> Class {
         match self {
-            What::Exclusive | What::Fenced => Class::Hold,
-            What::Fair { .. } => Class::Fair,
-            What::Simple => Class::Simple,
-            What::Read => Class::Read,
-            What::Write { .. } => Class::Write,
-            What::Permits { .. } => Class::Permits,
-            What::LeasedPermits { .. } => Class::Leased,
-            What::LatchOpen => Class::Latch,
+            ClaimKind::Exclusive | ClaimKind::Fenced => Class::Hold,
+            ClaimKind::Fair { .. } => Class::Fair,
+            ClaimKind::Simple => Class::Simple,
+            ClaimKind::Read => Class::Read,
+            ClaimKind::Write { .. } => Class::Write,
+            ClaimKind::Permits { .. } => Class::Permits,
+            ClaimKind::LeasedPermits { .. } => Class::Leased,
+            ClaimKind::LatchOpen => Class::Latch,
         }
     }
 
     /// Several of this process may be in at once, each under an owner of its own.
     pub(super) fn is_shared(self) -> bool {
         match self {
-            What::Read | What::Permits { .. } | What::LeasedPermits { .. } | What::LatchOpen => {
-                true
-            }
-            What::Exclusive
-            | What::Fenced
-            | What::Fair { .. }
-            | What::Simple
-            | What::Write { .. } => false,
+            ClaimKind::Read
+            | ClaimKind::Permits { .. }
+            | ClaimKind::LeasedPermits { .. }
+            | ClaimKind::LatchOpen => true,
+            ClaimKind::Exclusive
+            | ClaimKind::Fenced
+            | ClaimKind::Fair { .. }
+            | ClaimKind::Simple
+            | ClaimKind::Write { .. } => false,
         }
     }
 
@@ -93,8 +94,8 @@ impl What {
     /// whose acquisitions must come one after the other.
     pub(super) fn waits_at(self, owner: Owner, explicit: bool) -> Spot {
         let alone = match self {
-            What::Fair { .. } => true,
-            What::Read => explicit,
+            ClaimKind::Fair { .. } => true,
+            ClaimKind::Read => explicit,
             _ => false,
         };
         Spot { class: self.class(), own: alone.then_some(owner) }
@@ -102,7 +103,7 @@ impl What {
 
     /// Where a hold is kept.
     pub(super) fn sits_at(self, owner: Owner) -> Spot {
-        let alone = self.is_shared() || matches!(self, What::Fair { .. });
+        let alone = self.is_shared() || matches!(self, ClaimKind::Fair { .. });
         Spot { class: self.class(), own: alone.then_some(owner) }
     }
 
@@ -110,7 +111,7 @@ impl What {
     pub(super) fn counted_at(self, spot: Spot) -> Option<Spot> {
         let common = match self {
             // The two halves of a read-write lock stand in each other's way.
-            What::Read | What::Write { .. } => Spot { class: Class::Read, own: None },
+            ClaimKind::Read | ClaimKind::Write { .. } => Spot { class: Class::Read, own: None },
             _ => Spot { class: spot.class, own: None },
         };
         (common != spot).then_some(common)
@@ -118,26 +119,29 @@ impl What {
 
     /// Whether a hold may pass to the next in this process without a round trip.
     pub(super) fn passes_on(self) -> bool {
-        matches!(self, What::Exclusive | What::Simple)
+        matches!(self, ClaimKind::Exclusive | ClaimKind::Simple)
     }
 
     /// Whether an owner that holds it may come in again.
     pub(crate) fn reenters(self) -> bool {
-        !matches!(self, What::Permits { .. } | What::LeasedPermits { .. } | What::LatchOpen)
+        !matches!(
+            self,
+            ClaimKind::Permits { .. } | ClaimKind::LeasedPermits { .. } | ClaimKind::LatchOpen
+        )
     }
 
     /// Whether being busy leaves something in the store: a place in a queue, a flag that keeps readers out.
     pub(super) fn leaves_traces(self) -> bool {
-        matches!(self, What::Fair { patience: Some(_) } | What::Write { waits: true })
+        matches!(self, ClaimKind::Fair { patience: Some(_) } | ClaimKind::Write { waits: true })
     }
 
     /// Whether there is anything to hold.
     pub(super) fn is_held(self) -> bool {
-        !matches!(self, What::LatchOpen)
+        !matches!(self, ClaimKind::LatchOpen)
     }
 
     /// Whether those who wait for the same can most likely come in together with the first.
     pub(super) fn opens_for_all(self) -> bool {
-        matches!(self, What::Read | What::LatchOpen)
+        matches!(self, ClaimKind::Read | ClaimKind::LatchOpen)
     }
 }

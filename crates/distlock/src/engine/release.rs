@@ -18,9 +18,9 @@ use super::receipts::Receipt;
 use super::tell::{Stepping, tell};
 use super::vitals::State;
 use super::waiters::{Grant, LaneState, Step, Waiter};
-use crate::config;
-use crate::durability::Durability;
 use crate::error::{Error, ErrorKind, Result};
+use crate::locks::Durability;
+use crate::locks::config;
 use crate::observe::Event;
 
 /// Lets go of one level and tells nobody.
@@ -44,7 +44,7 @@ pub(crate) async fn unlock(hold: Hold) -> Result<()> {
     });
     let until = env.now().after(config::COMMAND_TIMEOUT);
     // What is told before the release may take longer than this caller waits; what this one tells itself keeps to its own limit.
-    let mut limit = release.is_done_elsewhere().then(|| env.sleep_apart(until));
+    let mut limit = release.is_done_elsewhere().then(|| env.sleep_in_background(until));
     let answer = poll_fn(|cx| {
         if let Poll::Ready(answer) = release.poll(cx) {
             return Poll::Ready(answer.unwrap_or_else(|| match tenure.is_released() {

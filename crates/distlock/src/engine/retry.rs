@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::config::{RETRY_FIRST, RETRY_LONGEST};
 use crate::env::{Env, Moment};
+use crate::locks::config::{RETRY_FIRST, RETRY_LONGEST};
 
 /// Doubles from [`RETRY_FIRST`] to [`RETRY_LONGEST`], each pause shortened by up to a half at random so that
 /// processes that lost the same server do not come back in step.

@@ -6,7 +6,7 @@ use std::array;
 /// some of the others' callers as well.
 const APART: usize = 16;
 
-/// One for each share that [`Store::share`](crate::store::Store::share) tells apart.
+/// One for each share that [`Store::failure_domain`](crate::store::Store::failure_domain) tells apart.
 #[derive(Debug)]
 pub(super) struct Shares<T>([T; APART]);
 

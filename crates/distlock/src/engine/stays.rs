@@ -10,7 +10,7 @@ use super::hold::{Tenure, Who};
 use super::nature::Class;
 use crate::env::Moment;
 use crate::owner::Owner;
-use crate::store::{Snapshot, What};
+use crate::store::{ClaimKind, Snapshot};
 
 /// Stays of named owners whose guards were leaked: they go on at the store, and their owner may come back to them.
 #[derive(Debug, Default)]
@@ -58,7 +58,7 @@ impl Engine {
     pub(super) fn new_stay(
         &self,
         name: &Arc<str>,
-        what: What,
+        what: ClaimKind,
         owner: Owner,
         explicit: bool,
     ) -> Who {
@@ -70,9 +70,9 @@ impl Engine {
 
     /// The id for what a named owner is about to ask for: a new one, unless the owner is in there already. A writer may read
     /// under the same id, and the store tells by the id that it may; an owner that left a guard behind comes back to that stay.
-    pub(super) fn stay_of(&self, name: &Arc<str>, what: What, owner: Owner) -> Owner {
+    pub(super) fn stay_of(&self, name: &Arc<str>, what: ClaimKind, owner: Owner) -> Owner {
         let present = match what {
-            What::Read | What::Write { .. } => self.present(name, owner, is_rw),
+            ClaimKind::Read | ClaimKind::Write { .. } => self.present(name, owner, is_rw),
             _ => None,
         };
         let present =
@@ -88,7 +88,7 @@ impl Engine {
     }
 
     /// Whether a guard of this process holds it for that owner, or under that id.
-    pub(super) fn is_guarded(&self, name: &str, what: What, who: Owner) -> bool {
+    pub(super) fn is_guarded(&self, name: &str, what: ClaimKind, who: Owner) -> bool {
         let tenures = self.lanes.named(name).into_iter().filter_map(|lane| lane.tenure());
         let mut alike = tenures.filter(|tenure| tenure.what.class() == what.class());
         alike.any(|tenure| tenure.owner == who || tenure.stay == who)
@@ -118,7 +118,7 @@ impl Engine {
 
     /// The id under which `owner` left a guard behind; its own if it is not known here: then it is the id of a stay, told by another
     /// process.
-    pub(super) fn left_by(&self, name: &str, what: What, owner: Owner) -> Owner {
+    pub(super) fn left_by(&self, name: &str, what: ClaimKind, owner: Owner) -> Owner {
         self.leaked.find(name, owner, |class| class == what.class()).unwrap_or(owner)
     }
 

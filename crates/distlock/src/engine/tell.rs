@@ -13,11 +13,11 @@ use super::receipts::Receipts;
 use super::release::{lost, trouble};
 use super::retry::Retry;
 use super::waiters::{LaneState, StandBack, Step};
-use crate::config;
 use crate::env::Moment;
 use crate::error::{Error, Result};
+use crate::locks::config;
 use crate::owner::Owner;
-use crate::store::{Attempt, Claim, Released, Store, What};
+use crate::store::{Attempt, Claim, ClaimKind, Released, Store};
 
 /// The right to tell the store about a lane. Dropped, it goes on with what is left to tell, or lets the next one have it.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Drop for Stepping {
                 state.step_work = None;
                 drop(state);
                 let again = Stepping::taken(&self.engine, &self.lane);
-                self.engine.env.spawn_apart(Box::pin(tell(again)));
+                self.engine.env.spawn_background(Box::pin(tell(again)));
             }
             None => {
                 state.stepping = None;
@@ -150,9 +150,9 @@ pub(super) async fn tell(stepping: Stepping) {
 }
 
 /// The claim that gives up everything this stay has.
-pub(super) fn last_step(engine: &Engine, name: &Arc<str>, what: What, stay: Owner) -> Claim {
+pub(super) fn last_step(engine: &Engine, name: &Arc<str>, what: ClaimKind, stay: Owner) -> Claim {
     let (name, lease, info) = (name.clone(), Duration::ZERO, engine.leaving.clone());
-    Claim { name, owner: stay, lease, depth: 0, heir_of: None, what, info }
+    Claim { name, owner: stay, lease, depth: 0, heir_of: None, kind: what, info }
 }
 
 /// How an owner leaves.
@@ -207,7 +207,7 @@ pub(super) async fn free(
                     // The caller has waited long enough; this goes on without it.
                     std::mem::take(&mut receipts).answer(&Err(e));
                 }
-                engine.env.sleep_apart(retry.next(&*engine.env)).await;
+                engine.env.sleep_in_background(retry.next(&*engine.env)).await;
             }
             answered => break answered,
         }
@@ -259,7 +259,7 @@ async fn shrink(engine: &Arc<Engine>, tenure: &Arc<Tenure>, depth: u32, mut rece
                 if engine.env.now() >= patience {
                     std::mem::take(&mut receipts).answer(&Err(e)); // this goes on without the caller
                 }
-                engine.env.sleep_apart(retry.next(&*engine.env)).await;
+                engine.env.sleep_in_background(retry.next(&*engine.env)).await;
             }
             told => {
                 // The count on the wire is for others to read; the truth about levels is the seat's.
@@ -284,7 +284,7 @@ async fn paced(engine: &Arc<Engine>, lane: &LaneRef) -> bool {
     match next {
         Some(next) => {
             tokio::select! {
-                () = engine.env.sleep_apart(next) => {}
+                () = engine.env.sleep_in_background(next) => {}
                 () = changed => {}
             }
             true
@@ -316,7 +316,7 @@ async fn pass(engine: &Arc<Engine>, from: Owner, heir: &Arc<Tenure>, until: Mome
                 unsure |= e.is_in_doubt();
                 heir.doubt();
                 unheard(engine, &heir.lane, e, patience);
-                engine.env.sleep_apart(retry.next(&*engine.env)).await;
+                engine.env.sleep_in_background(retry.next(&*engine.env)).await;
             }
             failed => {
                 unsure |= matches!(&failed, Err(e) if e.is_in_doubt());

@@ -16,7 +16,7 @@ use crate::guard::Guard;
 use crate::locks::Locks;
 use crate::memory::MemoryStore;
 use crate::observe::{Event, Observer, Subject, usual};
-use crate::store::{Attempt, Claim, Listener, Released, Snapshot, Store, Together, What};
+use crate::store::{Attempt, AttemptAll, Claim, ClaimKind, Listener, Released, Snapshot, Store};
 
 const LONG: Duration = Duration::from_secs(30);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -160,15 +160,15 @@ impl Store for Moody {
         self.whims.term.load(Ordering::Relaxed)
     }
 
-    fn acquire_all<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Result<Together>> {
+    fn acquire_all<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Result<AttemptAll>> {
         let nap = *self.whims.nap.lock().unwrap();
         Box::pin(async move {
-            let Some(nap) = nap else { return Ok(Together::Apart) };
+            let Some(nap) = nap else { return Ok(AttemptAll::NotAtomic) };
             sleep(nap).await;
             for claim in claims {
                 self.inner.acquire(claim).await?;
             }
-            Ok(Together::Acquired(vec![None; claims.len()]))
+            Ok(AttemptAll::Acquired(vec![None; claims.len()]))
         })
     }
 
@@ -176,11 +176,11 @@ impl Store for Moody {
         self.inner.listen(claim)
     }
 
-    fn inspect<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
+    fn inspect<'a>(&'a self, what: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
         self.inner.inspect(what, name)
     }
 
-    fn force<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
+    fn force<'a>(&'a self, what: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
         self.inner.force(what, name)
     }
 

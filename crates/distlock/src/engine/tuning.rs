@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backoff::Backoff;
-use crate::config;
-use crate::store::What;
+use crate::locks::config;
+use crate::runtime::Backoff;
+use crate::store::ClaimKind;
 
 /// The settings.
 #[derive(Clone, Debug)]
@@ -16,8 +16,8 @@ pub(crate) struct Tuning {
     pub(crate) fair_patience: Duration,
     /// How those who wait poll, if they do not listen.
     pub(crate) spin: Option<Backoff>,
-    /// What serves a `mutex`: [`What::Exclusive`] unless set.
-    pub(crate) mutex_as: What,
+    /// What serves a `mutex`: [`ClaimKind::Exclusive`] unless set.
+    pub(crate) mutex_as: ClaimKind,
     /// What the program calls itself, if holders say who they are.
     pub(crate) service: Option<Arc<str>>,
     /// After how long a hold is worth a warning.
@@ -30,7 +30,7 @@ impl Default for Tuning {
             watchdog: config::WATCHDOG,
             fair_patience: config::FAIR_PATIENCE,
             spin: None,
-            mutex_as: What::Exclusive,
+            mutex_as: ClaimKind::Exclusive,
             service: None,
             slow_hold: None,
         }

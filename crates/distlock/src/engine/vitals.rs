@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::config;
 use crate::env::{Env, Moment};
+use crate::locks::config;
 
 /// The state of a hold, as [`Guard::state`](crate::Guard::state) returns it.
 ///

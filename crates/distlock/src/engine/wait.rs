@@ -10,9 +10,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::Engine;
 use super::lanes::LaneRef;
 use super::waiters::LaneState;
-use crate::config;
 use crate::env::{Env, Moment};
 use crate::error::{Error, ErrorKind, Result};
+use crate::locks::config;
 use crate::observe::Outcome;
 
 /// How long a caller waits.
@@ -95,7 +95,9 @@ pub(super) async fn crowded(
         )
     };
     if !askers.is_supervised.swap(true, Ordering::AcqRel) {
-        engine.env.spawn_apart(Box::pin(supervise(engine.env.clone(), Arc::downgrade(&askers))));
+        engine
+            .env
+            .spawn_background(Box::pin(supervise(engine.env.clone(), Arc::downgrade(&askers))));
     }
     let turn = askers.turns.clone().acquire_owned();
     let turn = match patience {
@@ -114,7 +116,7 @@ async fn supervise(env: Arc<dyn Env>, askers: Weak<Askers>) {
     let ended = || askers.upgrade().map(|askers| askers.ended.load(Ordering::Relaxed));
     loop {
         let before = ended();
-        env.sleep_apart(env.now().after(config::REPLY_TIMEOUT * 2)).await;
+        env.sleep_in_background(env.now().after(config::REPLY_TIMEOUT * 2)).await;
         let Some(askers) = askers.upgrade() else { return };
         if askers.turns.available_permits() > 0 {
             askers.is_supervised.store(false, Ordering::Release);

@@ -12,12 +12,12 @@ use super::detach::Adoptable;
 use super::drive::Driver;
 use super::hold::{Hold, Tenure};
 use super::receipts::Receipts;
-use crate::backoff::Backoff;
 use crate::env::Moment;
 use crate::error::Error;
 use crate::holder::Asker;
 use crate::owner::Owner;
-use crate::store::{Kind, What};
+use crate::runtime::Backoff;
+use crate::store::{ClaimKind, Kind};
 
 /// Something this process tells the store about a hold it has. One at a time per lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub(super) struct Waiter {
     /// See [`Ask::stay`].
     pub(super) stay: Owner,
     pub(super) kind: Kind,
-    pub(super) what: What,
+    pub(super) what: ClaimKind,
     pub(super) spin: Option<Backoff>,
     pub(super) lease: Option<Duration>,
     pub(super) explicit: bool,

@@ -16,9 +16,9 @@ use super::release::{self, withdraw};
 use super::tell::Stepping;
 use super::vitals::State;
 use super::waiters::Step;
-use crate::config;
 use crate::env::{Env, Moment};
 use crate::error::{Error, ErrorKind, Result};
+use crate::locks::config;
 use crate::observe::Event;
 use crate::store::{Claim, Store};
 
@@ -198,18 +198,19 @@ async fn watch(dog: Arc<Watchdog>) {
         if !uncollected.is_empty() {
             due.retain(|tenure| !uncollected.iter().any(|other| Arc::ptr_eq(tenure, other)));
             // Not on this thread: a store may block it.
-            dog.env.spawn_apart(Box::pin(async move { uncollected.iter().for_each(withdraw) }));
+            dog.env
+                .spawn_background(Box::pin(async move { uncollected.iter().for_each(withdraw) }));
         }
         // Those whose server is gone are answered late, and must not keep the others waiting.
         let Some(store) = dog.store.upgrade() else { return };
-        due.sort_by_cached_key(|tenure| store.share(&tenure.lane.name));
+        due.sort_by_cached_key(|tenure| store.failure_domain(&tenure.lane.name));
         let alike = |a: &Arc<Tenure>, b: &Arc<Tenure>| {
-            store.share(&a.lane.name) == store.share(&b.lane.name)
+            store.failure_domain(&a.lane.name) == store.failure_domain(&b.lane.name)
         };
         for batch in due.chunk_by(alike).flat_map(|share| share.chunks(config::RENEWAL_BATCH)) {
             let work = Box::pin(renew_batch(store.clone(), batch.to_vec()));
             match store.may_block() {
-                true => dog.env.spawn_apart(work),
+                true => dog.env.spawn_background(work),
                 false => dog.env.spawn_watchdog(work),
             }
         }
@@ -358,7 +359,7 @@ pub(crate) async fn extend(
         }
         tokio::select! {
             () = tenure.lane.settled() => {}
-            () = engine.env.sleep_apart(patience) => {
+            () = engine.env.sleep_in_background(patience) => {
                 let limit = config::COMMAND_TIMEOUT;
                 let text = format!(
                     "the store did not reply to an earlier operation on this lock within {limit:?}: nothing was done; retry later"
@@ -375,7 +376,7 @@ pub(crate) async fn extend(
             Ok(true) => return Ok(()),
             Ok(false) => return Err(release::lost()),
             Err(e) if !e.is_retryable() || engine.env.now() >= patience => return Err(e),
-            Err(_) => engine.env.sleep_apart(retry.next(&*engine.env)).await,
+            Err(_) => engine.env.sleep_in_background(retry.next(&*engine.env)).await,
         }
     }
 }

@@ -12,8 +12,8 @@ use uuid::Uuid;
 use crate::env::Moment;
 use crate::owner::Owner;
 use crate::store::PermitId;
-use crate::store::state::entry::Entry;
-use crate::store::state::{exclusive, fair, fenced, latch, leased, permits, rw, simple};
+use crate::store::machine::entry::AnyEntry;
+use crate::store::machine::{exclusive, fair, fenced, latch, leased, permits, rw, simple};
 
 /// Something that is kept as bytes.
 pub(super) trait Coded: Sized {
@@ -225,25 +225,25 @@ macro_rules! coded {
 }
 
 coded! {
-    exclusive::Entry: owner depth expires;
-    fair::Entry: held queue;
-    fair::Place: owner until;
-    rw::Entry: writer readers waiting;
-    rw::Waiting: owner until;
-    permits::Entry: left out;
-    leased::Entry: left out;
-    latch::Entry: count counted;
-    fenced::Gate: highest;
+    exclusive::TimedHold: owner depth expires;
+    fair::FairEntry: held queue;
+    fair::QueuePlace: owner until;
+    rw::RwEntry: writer readers waiting;
+    rw::WaitingWriter: owner until;
+    permits::PermitsEntry: left out;
+    leased::LeasedEntry: left out;
+    latch::LatchEntry: count counted;
+    fenced::GateEntry: highest;
 }
 pub(super) use coded;
 
-impl Coded for simple::Entry {
+impl Coded for simple::SimpleEntry {
     fn write(&self, out: &mut Vec<u8>) {
         self.0.write(out);
     }
 
-    fn read(from: &mut &[u8]) -> Option<simple::Entry> {
-        Coded::read(from).map(simple::Entry)
+    fn read(from: &mut &[u8]) -> Option<simple::SimpleEntry> {
+        Coded::read(from).map(simple::SimpleEntry)
     }
 }
 
@@ -253,28 +253,28 @@ fn numbered(number: u8, entry: &impl Coded, out: &mut Vec<u8>) {
 }
 
 /// The machine's number, then its entry. The numbers are a contract between versions.
-impl Coded for Entry {
+impl Coded for AnyEntry {
     fn write(&self, out: &mut Vec<u8>) {
         match self {
-            Entry::Hold(entry) => numbered(1, entry, out),
-            Entry::Rw(entry) => numbered(2, entry, out),
-            Entry::Simple(entry) => numbered(3, entry, out),
-            Entry::Permits(entry) => numbered(4, entry, out),
-            Entry::Leased(entry) => numbered(5, entry, out),
-            Entry::Latch(entry) => numbered(6, entry, out),
-            Entry::Gate(entry) => numbered(7, entry, out),
+            AnyEntry::Hold(entry) => numbered(1, entry, out),
+            AnyEntry::Rw(entry) => numbered(2, entry, out),
+            AnyEntry::Simple(entry) => numbered(3, entry, out),
+            AnyEntry::Permits(entry) => numbered(4, entry, out),
+            AnyEntry::Leased(entry) => numbered(5, entry, out),
+            AnyEntry::Latch(entry) => numbered(6, entry, out),
+            AnyEntry::Gate(entry) => numbered(7, entry, out),
         }
     }
 
-    fn read(from: &mut &[u8]) -> Option<Entry> {
+    fn read(from: &mut &[u8]) -> Option<AnyEntry> {
         Some(match u8::read(from)? {
-            1 => Entry::Hold(Coded::read(from)?),
-            2 => Entry::Rw(Coded::read(from)?),
-            3 => Entry::Simple(Coded::read(from)?),
-            4 => Entry::Permits(Coded::read(from)?),
-            5 => Entry::Leased(Coded::read(from)?),
-            6 => Entry::Latch(Coded::read(from)?),
-            7 => Entry::Gate(Coded::read(from)?),
+            1 => AnyEntry::Hold(Coded::read(from)?),
+            2 => AnyEntry::Rw(Coded::read(from)?),
+            3 => AnyEntry::Simple(Coded::read(from)?),
+            4 => AnyEntry::Permits(Coded::read(from)?),
+            5 => AnyEntry::Leased(Coded::read(from)?),
+            6 => AnyEntry::Latch(Coded::read(from)?),
+            7 => AnyEntry::Gate(Coded::read(from)?),
             _ => return None,
         })
     }

@@ -1,4 +1,4 @@
-//! One machine, no server: state files in a directory, around the pure machines of `store::state`.
+//! One machine, no server: state files in a directory, around the pure machines of `store::machine`.
 //!
 //! A step takes an OS lock on the state file that has the name, reads what stands there, applies the machine, writes it back so
 //! that it counts at once or not at all, and unlocks. Nothing is awaited in between: a step that began is done, and a process
@@ -39,13 +39,13 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::config::REPLY_TIMEOUT;
 use crate::doctor::{Examine, Finding};
 use crate::env::{BoxFuture, Env, Moment};
 use crate::error::{Error, ErrorKind, Result};
-use crate::store::state::entry::{self, Entry, Stepped, Taken};
-use crate::store::state::{Around, Step};
-use crate::store::{Admin, Attempt, Claim, Listener, Released, Snapshot, Store, What};
+use crate::locks::config::REPLY_TIMEOUT;
+use crate::store::machine::entry::{self, AnyEntry, AnyTransition, WrongKind};
+use crate::store::machine::{MachineContext, Transition};
+use crate::store::{Admin, Attempt, Claim, ClaimKind, Listener, Released, Snapshot, Store};
 
 use hub::Hub;
 use record::{Person, Record};
@@ -93,7 +93,7 @@ impl FileStore {
                 );
                 return Err(Error::new(ErrorKind::Unavailable, message));
             }
-            self.env.sleep_apart(now.after(PAUSE)).await;
+            self.env.sleep_in_background(now.after(PAUSE)).await;
         }
     }
 
@@ -113,7 +113,7 @@ impl FileStore {
         name: &str,
         claim: Option<&Claim>,
         until: Moment,
-        step: impl FnOnce(Option<Entry>, Moment, &dyn Around) -> Stepped<T>,
+        step: impl FnOnce(Option<AnyEntry>, Moment, &dyn MachineContext) -> AnyTransition<T>,
     ) -> Result<(T, u32)> {
         self.work(name, until, |turn| apply(turn, claim, None, step)).await
     }
@@ -121,13 +121,15 @@ impl FileStore {
     /// Takes it, or says who is in the way.
     async fn attempt(&self, claim: &Claim) -> Result<(Attempt, Vec<Uuid>)> {
         let process = self.hub.id()?;
-        let permits = match claim.what {
-            What::LeasedPermits { count, .. } => count,
+        let permits = match claim.kind {
+            ClaimKind::LeasedPermits { count, .. } => count,
             _ => 0,
         };
         let person = Person { owner: claim.owner, process, permits };
         let work = |turn: &mut Turn<'_>| {
-            let step = |entry, now, around: &dyn Around| entry::acquire(entry, claim, now, around);
+            let step = |entry, now, context: &dyn MachineContext| {
+                entry::acquire(entry, claim, now, context)
+            };
             let attempt = apply(turn, Some(claim), Some(person), step)?;
             let in_the_way = match attempt {
                 Attempt::Busy { .. } => turn.others(process),
@@ -204,10 +206,11 @@ fn apply<T>(
     turn: &mut Turn<'_>,
     claim: Option<&Claim>,
     person: Option<Person>,
-    step: impl FnOnce(Option<Entry>, Moment, &dyn Around) -> Stepped<T>,
+    step: impl FnOnce(Option<AnyEntry>, Moment, &dyn MachineContext) -> AnyTransition<T>,
 ) -> Result<T> {
     let entry = turn.record.entry.take().filter(|entry| entry.is_live(turn.now));
-    let Step { entry, answer, wake } = step(entry, turn.now, &*turn).map_err(Taken::refused)?;
+    let Transition { entry, answer, wake } =
+        step(entry, turn.now, &*turn).map_err(WrongKind::refused)?;
     // Of a latch that was counted down and forgotten nothing is left but its entry, which would keep the state file.
     turn.record.entry = entry.filter(|entry| entry.is_live(turn.now));
     turn.record.settle(person);
@@ -235,7 +238,9 @@ impl Store for FileStore {
 
     fn release<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Released>> {
         Box::pin(async move {
-            let step = |entry, now, around: &dyn Around| entry::release(entry, claim, now, around);
+            let step = |entry, now, context: &dyn MachineContext| {
+                entry::release(entry, claim, now, context)
+            };
             Ok(match self.step(&claim.name, Some(claim), self.patience(), step).await? {
                 (Released::Freed { .. }, heard_by) => Released::Freed { heard_by },
                 (other, _) => other,
@@ -249,7 +254,7 @@ impl Store for FileStore {
             let until = self.patience();
             let mut renewed = Vec::with_capacity(claims.len());
             for claim in claims {
-                let step = |entry, now, _: &dyn Around| entry::renew(entry, claim, now);
+                let step = |entry, now, _: &dyn MachineContext| entry::renew(entry, claim, now);
                 renewed.push(
                     self.step(&claim.name, Some(claim), until, step).await.map(|(held, _)| held),
                 );
@@ -260,36 +265,39 @@ impl Store for FileStore {
 
     fn give_up<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            let step = |entry, now, around: &dyn Around| entry::give_up(entry, claim, now, around);
+            let step = |entry, now, context: &dyn MachineContext| {
+                entry::give_up(entry, claim, now, context)
+            };
             self.step(&claim.name, Some(claim), self.patience(), step).await.map(drop)
         })
     }
 
     fn listen<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Listener>> {
         Box::pin(async move {
-            let waiter = matches!(claim.what, What::Fair { .. }).then_some(claim.owner);
+            let waiter = matches!(claim.kind, ClaimKind::Fair { .. }).then_some(claim.owner);
             let clock = || self.env.now();
             let listen = || self.hub.try_listen(&claim.name, waiter, &clock);
             self.until_in(self.patience(), listen).await
         })
     }
 
-    fn inspect<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
+    fn inspect<'a>(&'a self, what: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
         Box::pin(async move {
             let (record, now) = (self.look(name).await?, self.env.now());
             match &record.entry {
                 Some(entry) if entry.is_live(now) && !entry.is_of(what) => {
-                    Err(Taken(entry.clone()).refused())
+                    Err(WrongKind(entry.clone()).refused())
                 }
                 _ => Ok(record.view(name, now)),
             }
         })
     }
 
-    fn force<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
+    fn force<'a>(&'a self, what: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
         Box::pin(async move {
-            let step =
-                |entry, now, around: &dyn Around| entry::force(entry, what, name, now, around);
+            let step = |entry, now, context: &dyn MachineContext| {
+                entry::force(entry, what, name, now, context)
+            };
             Ok(self.step(name, None, self.patience(), step).await?.0)
         })
     }
@@ -305,7 +313,7 @@ impl Store for FileStore {
             if !matches!(op, Admin::Fence { .. } | Admin::FenceForget) {
                 self.look(&place).await?;
             }
-            let step = |entry, now, _: &dyn Around| entry::admin(entry, op, now);
+            let step = |entry, now, _: &dyn MachineContext| entry::admin(entry, op, now);
             Ok(self.step(&place, None, self.patience(), step).await?.0)
         })
     }

@@ -11,8 +11,8 @@ use uuid::Uuid;
 use crate::env::Moment;
 use crate::holder::HolderInfo;
 use crate::owner::Owner;
-use crate::store::state::entry::Entry;
-use crate::store::state::{fair, latch, leased, permits, rw};
+use crate::store::machine::entry::AnyEntry;
+use crate::store::machine::{fair, latch, leased, permits, rw};
 use crate::store::{Claim, Holder, PermitId, Snapshot};
 
 use super::code::{Coded, coded, take};
@@ -20,7 +20,7 @@ use super::code::{Coded, coded, take};
 /// What stands under one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Record {
-    pub(super) entry: Option<Entry>,
+    pub(super) entry: Option<AnyEntry>,
     /// Whose processes the owners in the entry are.
     pub(super) people: Vec<Person>,
     /// What holders say of themselves, by [`Holder::info_key`].
@@ -68,7 +68,7 @@ impl Record {
         let Some(entry) = &self.entry else { return self.people.clear() };
         let inside = inside(entry);
         self.people.retain(|person| match entry {
-            Entry::Leased(entry) => {
+            AnyEntry::Leased(entry) => {
                 PermitId::of(person.owner, person.permits).any(|id| entry.out.contains_key(&id))
             }
             _ => inside.contains(&person.owner),
@@ -108,20 +108,20 @@ impl Record {
     /// The same after a boot. Nobody lives who held anything or waited; what was counted still counts.
     fn after_boot(self) -> Record {
         let entry = self.entry.and_then(|entry| match entry {
-            Entry::Hold(_) | Entry::Rw(_) | Entry::Simple(_) => None,
-            Entry::Permits(permits::Entry { left, out }) => {
+            AnyEntry::Hold(_) | AnyEntry::Rw(_) | AnyEntry::Simple(_) => None,
+            AnyEntry::Permits(permits::PermitsEntry { left, out }) => {
                 let back: i64 = out.values().map(|count| i64::from(*count)).sum();
                 let left = left.saturating_add(back);
-                Some(Entry::Permits(permits::Entry { left, ..Default::default() }))
+                Some(AnyEntry::Permits(permits::PermitsEntry { left, ..Default::default() }))
             }
-            Entry::Leased(leased::Entry { left, out }) => {
+            AnyEntry::Leased(leased::LeasedEntry { left, out }) => {
                 let left = left.saturating_add(i64::try_from(out.len()).unwrap_or(i64::MAX));
-                Some(Entry::Leased(leased::Entry { left, ..Default::default() }))
+                Some(AnyEntry::Leased(leased::LeasedEntry { left, ..Default::default() }))
             }
-            Entry::Latch(latch) => latch.count.map(|count| {
-                Entry::Latch(latch::Entry { count: Some(count), ..Default::default() })
+            AnyEntry::Latch(latch) => latch.count.map(|count| {
+                AnyEntry::Latch(latch::LatchEntry { count: Some(count), ..Default::default() })
             }),
-            Entry::Gate(gate) => Some(Entry::Gate(gate)),
+            AnyEntry::Gate(gate) => Some(AnyEntry::Gate(gate)),
         });
         Record { entry, ..Record::default() }
     }
@@ -133,16 +133,16 @@ impl Record {
         }
         let last = match &self.entry {
             None => None,
-            Some(Entry::Hold(fair::Entry { held, queue })) => {
+            Some(AnyEntry::Hold(fair::FairEntry { held, queue })) => {
                 let places = queue.iter().map(|place| place.until);
                 places.chain(held.as_ref().map(|held| held.expires)).max()
             }
-            Some(Entry::Rw(rw::Entry { writer, readers, waiting })) => {
+            Some(AnyEntry::Rw(rw::RwEntry { writer, readers, waiting })) => {
                 let holds = writer.iter().chain(readers).map(|hold| hold.expires);
                 holds.chain(waiting.as_ref().map(|waiting| waiting.until)).max()
             }
-            Some(Entry::Simple(simple)) => Some(simple.0.expires),
-            Some(Entry::Latch(latch::Entry { count: None, counted })) => {
+            Some(AnyEntry::Simple(simple)) => Some(simple.0.expires),
+            Some(AnyEntry::Latch(latch::LatchEntry { count: None, counted })) => {
                 counted.values().map(|(_, until)| *until).max()
             }
             Some(_) => Some(Moment::NEVER),
@@ -152,19 +152,19 @@ impl Record {
 }
 
 /// The owners that an entry names. Those of permits with ids are not in it.
-fn inside(entry: &Entry) -> HashSet<Owner> {
+fn inside(entry: &AnyEntry) -> HashSet<Owner> {
     match entry {
-        Entry::Hold(fair::Entry { held, queue }) => {
+        AnyEntry::Hold(fair::FairEntry { held, queue }) => {
             let places = queue.iter().map(|place| place.owner);
             places.chain(held.as_ref().map(|held| held.owner)).collect()
         }
-        Entry::Rw(rw::Entry { writer, readers, waiting }) => {
+        AnyEntry::Rw(rw::RwEntry { writer, readers, waiting }) => {
             let holds = writer.iter().chain(readers).map(|hold| hold.owner);
             holds.chain(waiting.as_ref().map(|waiting| waiting.owner)).collect()
         }
-        Entry::Simple(simple) => HashSet::from([simple.0.owner]),
-        Entry::Permits(permits) => permits.out.keys().copied().collect(),
-        Entry::Leased(_) | Entry::Latch(_) | Entry::Gate(_) => HashSet::new(),
+        AnyEntry::Simple(simple) => HashSet::from([simple.0.owner]),
+        AnyEntry::Permits(permits) => permits.out.keys().copied().collect(),
+        AnyEntry::Leased(_) | AnyEntry::Latch(_) | AnyEntry::Gate(_) => HashSet::new(),
     }
 }
 

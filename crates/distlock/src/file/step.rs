@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::env::Moment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::owner::Owner;
-use crate::store::state::{Around, Wake, fenced};
+use crate::store::machine::{MachineContext, Wake, fenced};
 
 use super::PAUSE;
 use super::bell::{self, Call};
@@ -256,7 +256,7 @@ impl Turn<'_> {
     }
 }
 
-impl Around for Turn<'_> {
+impl MachineContext for Turn<'_> {
     fn listens(&self, owner: Owner) -> bool {
         let ear = self.record.ears.iter().find(|ear| ear.waiter == Some(owner));
         ear.is_some_and(|ear| !self.is_dead(ear.process))
@@ -278,8 +278,8 @@ impl Calls {
     fn gather(&mut self, hash: u128, record: &mut Record, wakes: &[Wake]) {
         for wake in wakes {
             let waiter = match wake {
-                Wake::Nobody => continue,
-                Wake::Everybody => None,
+                Wake::None => continue,
+                Wake::All => None,
                 Wake::Waiter(owner) => Some(*owner),
             };
             for ear in record.ears.iter_mut().filter(|ear| ear.waiter == waiter) {

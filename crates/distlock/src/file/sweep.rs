@@ -6,8 +6,8 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use crate::owner::Owner;
-use crate::store::state::{Step, Wake, entry};
-use crate::store::{Claim, What};
+use crate::store::machine::{Transition, Wake, entry};
+use crate::store::{Claim, ClaimKind};
 
 use super::FileStore;
 use super::bell;
@@ -27,7 +27,7 @@ impl FileStore {
         if dead.is_empty() {
             return false;
         }
-        self.env.sleep_apart(self.env.now().after(GRACE)).await;
+        self.env.sleep_in_background(self.env.now().after(GRACE)).await;
         let mut swept = false;
         for process in dead {
             self.hub.lives.doubt(process);
@@ -83,7 +83,7 @@ impl FileStore {
         bell::clear_away_deaf(dir);
         if !left.is_empty() {
             let store = self.clone();
-            self.env.spawn_apart(Box::pin(async move {
+            self.env.spawn_background(Box::pin(async move {
                 store.sweep_dead(&left).await;
             }));
         }
@@ -103,17 +103,17 @@ fn forget(turn: &mut Turn<'_>, process: Uuid) {
     let people: Vec<_> = turn.record.people.iter().filter(dead).cloned().collect();
     for person in people {
         // Whoever waits for it as a mutex is told as well as the first in line.
-        if let Some(entry::Entry::Hold(hold)) = &turn.record.entry
+        if let Some(entry::AnyEntry::Hold(hold)) = &turn.record.entry
             && hold.held.as_ref().is_some_and(|held| held.owner == person.owner)
         {
-            turn.wakes.push(Wake::Everybody);
+            turn.wakes.push(Wake::All);
         }
         for what in ways_to_have(turn, person.permits) {
             let claim = gone(person.owner, what);
             let entry = turn.record.entry.take();
             let step = entry::give_up(entry, &claim, turn.now, &*turn);
             match step {
-                Ok(Step { entry, wake, .. }) => {
+                Ok(Transition { entry, wake, .. }) => {
                     turn.record.entry = entry;
                     turn.wakes.push(wake);
                 }
@@ -126,28 +126,28 @@ fn forget(turn: &mut Turn<'_>, process: Uuid) {
 }
 
 /// How an owner may have something of this entry.
-fn ways_to_have(turn: &Turn<'_>, permits: u32) -> Vec<What> {
+fn ways_to_have(turn: &Turn<'_>, permits: u32) -> Vec<ClaimKind> {
     match &turn.record.entry {
         None => vec![],
-        Some(entry::Entry::Hold(_)) => vec![What::Fair { patience: None }],
-        Some(entry::Entry::Rw(_)) => vec![What::Write { waits: false }, What::Read],
-        Some(entry::Entry::Simple(_)) => vec![What::Simple],
-        Some(entry::Entry::Permits(_)) => vec![What::Permits { count: 1, initial: None }],
-        Some(entry::Entry::Leased(_)) => {
-            vec![What::LeasedPermits { count: permits, initial: None }]
+        Some(entry::AnyEntry::Hold(_)) => vec![ClaimKind::Fair { patience: None }],
+        Some(entry::AnyEntry::Rw(_)) => vec![ClaimKind::Write { waits: false }, ClaimKind::Read],
+        Some(entry::AnyEntry::Simple(_)) => vec![ClaimKind::Simple],
+        Some(entry::AnyEntry::Permits(_)) => vec![ClaimKind::Permits { count: 1, initial: None }],
+        Some(entry::AnyEntry::Leased(_)) => {
+            vec![ClaimKind::LeasedPermits { count: permits, initial: None }]
         }
-        Some(entry::Entry::Latch(_) | entry::Entry::Gate(_)) => vec![],
+        Some(entry::AnyEntry::Latch(_) | entry::AnyEntry::Gate(_)) => vec![],
     }
 }
 
-fn gone(owner: Owner, what: What) -> Claim {
+fn gone(owner: Owner, what: ClaimKind) -> Claim {
     Claim {
         name: Arc::from(""),
         owner,
         lease: Duration::ZERO,
         depth: 0,
         heir_of: None,
-        what,
+        kind: what,
         info: None,
     }
 }

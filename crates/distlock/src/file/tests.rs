@@ -76,7 +76,7 @@ fn claim(name: &str) -> Claim {
         lease: Duration::from_secs(30),
         depth: 1,
         heir_of: None,
-        what: What::Exclusive,
+        kind: ClaimKind::Exclusive,
         info: None,
     }
 }
@@ -115,7 +115,7 @@ async fn two_stores_on_one_directory_exclude_each_other() {
     assert_eq!(one.acquire(&a).await.unwrap(), ACQUIRED);
     let Attempt::Busy { ttl } = two.acquire(&b).await.unwrap() else { panic!("both hold it") };
     assert!(ttl > Duration::from_secs(10) && ttl <= Duration::from_secs(30), "{ttl:?}");
-    assert_eq!(two.inspect(What::Exclusive, "k").await.unwrap().depth_of(&a.owner), 1);
+    assert_eq!(two.inspect(ClaimKind::Exclusive, "k").await.unwrap().depth_of(&a.owner), 1);
 
     let freed = one.release(&at_depth(&a, 0)).await.unwrap();
     assert!(matches!(freed, Released::Freed { .. }));
@@ -129,11 +129,14 @@ async fn steps_done_twice_change_nothing_more() {
     let a = claim("k");
     for depth in [1, 1, 2, 2] {
         assert_eq!(store.acquire(&at_depth(&a, depth)).await.unwrap(), ACQUIRED);
-        assert_eq!(store.inspect(What::Exclusive, "k").await.unwrap().depth_of(&a.owner), depth);
+        assert_eq!(
+            store.inspect(ClaimKind::Exclusive, "k").await.unwrap().depth_of(&a.owner),
+            depth
+        );
     }
     for _ in 0..2 {
         assert_eq!(store.release(&at_depth(&a, 1)).await.unwrap(), Released::StillHeld);
-        assert_eq!(store.inspect(What::Exclusive, "k").await.unwrap().depth_of(&a.owner), 1);
+        assert_eq!(store.inspect(ClaimKind::Exclusive, "k").await.unwrap().depth_of(&a.owner), 1);
     }
     assert!(matches!(store.release(&at_depth(&a, 0)).await.unwrap(), Released::Freed { .. }));
     assert_eq!(store.release(&at_depth(&a, 0)).await.unwrap(), Released::NotHeld);
@@ -163,7 +166,7 @@ async fn a_lease_ends_by_itself_and_a_renewal_moves_its_end() {
     tokio::time::advance(Duration::from_secs(29)).await;
     assert!(is_busy(&store.acquire(&b).await.unwrap()));
     tokio::time::advance(Duration::from_secs(1)).await;
-    assert!(!store.inspect(What::Exclusive, "k").await.unwrap().is_held());
+    assert!(!store.inspect(ClaimKind::Exclusive, "k").await.unwrap().is_held());
     assert!(!renewed(&store, &a).await);
     assert_eq!(store.release(&at_depth(&a, 0)).await.unwrap(), Released::NotHeld);
     assert_eq!(store.acquire(&b).await.unwrap(), ACQUIRED);
@@ -180,7 +183,7 @@ async fn a_hold_passes_to_its_heir_and_to_nobody_else() {
     let heir = Claim { heir_of: Some(a.owner), ..b.clone() };
     assert_eq!(store.acquire(&heir).await.unwrap(), ACQUIRED);
     assert_eq!(store.release(&at_depth(&a, 0)).await.unwrap(), Released::NotHeld);
-    assert_eq!(store.inspect(What::Exclusive, "k").await.unwrap().depth_of(&b.owner), 1);
+    assert_eq!(store.inspect(ClaimKind::Exclusive, "k").await.unwrap().depth_of(&b.owner), 1);
 }
 
 #[tokio::test]
@@ -189,9 +192,9 @@ async fn force_frees_and_tells_what_stood_there() {
     let store = temp.store();
     let a = claim("k");
     store.acquire(&a).await.unwrap();
-    let before = store.force(What::Exclusive, "k").await.unwrap();
+    let before = store.force(ClaimKind::Exclusive, "k").await.unwrap();
     assert_eq!(before.depth_of(&a.owner), 1);
-    assert!(!store.force(What::Exclusive, "k").await.unwrap().is_held());
+    assert!(!store.force(ClaimKind::Exclusive, "k").await.unwrap().is_held());
     assert!(!renewed(&store, &a).await);
 }
 

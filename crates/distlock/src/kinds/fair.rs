@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use super::handle::{Handle, exclusive_handle};
+use crate::acquire::Member;
+use crate::acquire::{Acquire, May, Must};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::guard::Guard;
-use crate::member::Member;
-use crate::request::{Acquire, May, Must};
-use crate::store::{Kind, What};
+use crate::store::{ClaimKind, Kind};
 
 /// The claim of questions; a request fills in the waiter's patience.
-const WHAT: What = What::Fair { patience: None };
+const WHAT: ClaimKind = ClaimKind::Fair { patience: None };
 
 /// One owner at a time, in the order of arrival: Redisson's fair lock.
 ///

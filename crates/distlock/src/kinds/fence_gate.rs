@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::handle::Handle;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
-use crate::store::state::fenced::Gate;
+use crate::store::machine::fenced::GateEntry;
 use crate::store::{Admin, Kind};
 
 /// Refuses fencing tokens lower than the highest it has seen. In the memory of this process: for a server that owns the
@@ -41,7 +41,7 @@ use crate::store::{Admin, Kind};
 /// ```
 #[derive(Debug, Default)]
 pub struct FenceGate {
-    gate: Mutex<Option<Gate>>,
+    gate: Mutex<Option<GateEntry>>,
 }
 
 impl FenceGate {
@@ -52,7 +52,7 @@ impl FenceGate {
 
     /// Returns a gate that has seen this token, which was kept together with the resource.
     pub fn with_highest(token: u64) -> FenceGate {
-        FenceGate { gate: Mutex::new(Some(Gate { highest: token })) }
+        FenceGate { gate: Mutex::new(Some(GateEntry { highest: token })) }
     }
 
     /// Admits a token that is not lower than the highest seen.
@@ -69,7 +69,7 @@ impl FenceGate {
     /// As [`admit`](FenceGate::admit); then `work` is not run.
     pub fn admit_and<T>(&self, token: u64, work: impl FnOnce() -> T) -> Result<T> {
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
-        let (after, passes) = Gate::shown(*gate, token);
+        let (after, passes) = GateEntry::shown(*gate, token);
         if !passes {
             return Err(stale(token, after.highest));
         }

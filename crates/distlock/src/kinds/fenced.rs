@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::handle::{Handle, exclusive_handle};
+use crate::acquire::Member;
+use crate::acquire::{Acquire, May, Must};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::guard::FencedGuard;
-use crate::member::Member;
-use crate::request::{Acquire, May, Must};
-use crate::store::{Kind, What};
+use crate::store::{ClaimKind, Kind};
 
 /// One owner at a time, each acquisition with a number higher than all before: Redisson's `RFencedLock`.
 ///
@@ -64,7 +64,7 @@ pub struct Fenced {
     handle: Handle,
 }
 
-exclusive_handle!(Fenced, What::Fenced);
+exclusive_handle!(Fenced, ClaimKind::Fenced);
 
 impl Fenced {
     pub(crate) fn new(engine: Arc<Engine>, name: Result<Arc<str>>) -> Fenced {
@@ -81,7 +81,7 @@ impl Fenced {
     /// As [`Mutex::lock`](crate::Mutex::lock).
     #[track_caller]
     pub fn lock(&self) -> Acquire<FencedGuard, Must> {
-        self.handle.acquire(What::Fenced)
+        self.handle.acquire(ClaimKind::Fenced)
     }
 
     /// Acquires the lock, or returns `None` if it is busy: one attempt unless [`wait`](Acquire::wait) sets a wait.
@@ -93,12 +93,12 @@ impl Fenced {
     /// As [`lock`](Fenced::lock), but never `WaitTimeout`.
     #[track_caller]
     pub fn try_lock(&self) -> Acquire<FencedGuard, May> {
-        self.handle.acquire(What::Fenced)
+        self.handle.acquire(ClaimKind::Fenced)
     }
 }
 
 impl From<Fenced> for Member {
     fn from(fenced: Fenced) -> Member {
-        fenced.handle.member(What::Fenced)
+        fenced.handle.member(ClaimKind::Fenced)
     }
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::acquire::Acquire;
+use crate::acquire::Member;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::member::Member;
 use crate::owner::Owner;
-use crate::request::Acquire;
-use crate::store::{Admin, Kind, Snapshot, What};
+use crate::store::{Admin, ClaimKind, Kind, Snapshot};
 
 /// A handle is a name; making one does no I/O and cannot fail, so a bad name is reported when it is used.
 #[derive(Clone)]
@@ -27,17 +27,17 @@ impl Handle {
     }
 
     #[track_caller]
-    pub(crate) fn acquire<G, Ending>(&self, what: What) -> Acquire<G, Ending> {
+    pub(crate) fn acquire<G, Ending>(&self, what: ClaimKind) -> Acquire<G, Ending> {
         Acquire::one(self.clone().member(what))
     }
 
     /// The same as one of several that are acquired together.
-    pub(crate) fn member(self, what: What) -> Member {
+    pub(crate) fn member(self, what: ClaimKind) -> Member {
         let Handle { engine, name, kind } = self;
         Member { engine, name, kind, what, spin: None, owner: None }
     }
 
-    pub(crate) async fn force(&self, what: What) -> Result<Snapshot> {
+    pub(crate) async fn force(&self, what: ClaimKind) -> Result<Snapshot> {
         let before = Box::pin(self.engine.force(what, self.named()?)).await;
         let before = before.map_err(|e| self.about(e))?;
         if let Some(holder) = before.holders.first() {
@@ -47,12 +47,12 @@ impl Handle {
         Ok(before)
     }
 
-    pub(crate) async fn unlock(&self, what: What, owner: &Owner) -> Result<()> {
+    pub(crate) async fn unlock(&self, what: ClaimKind, owner: &Owner) -> Result<()> {
         let released = self.engine.release_leaked(self.kind, what, self.named()?, *owner);
         Box::pin(released).await.map_err(|e| self.about(e))
     }
 
-    pub(crate) async fn inspect(&self, what: What) -> Result<Snapshot> {
+    pub(crate) async fn inspect(&self, what: ClaimKind) -> Result<Snapshot> {
         // In a box, as all questions are: asked rarely, and programs' own futures stay small.
         let seen = Box::pin(self.engine.inspect(what, self.named()?)).await;
         seen.map_err(|e| self.about(e))
@@ -140,7 +140,7 @@ pub(crate) use run_methods;
 macro_rules! exclusive_handle {
     ($handle:ident, $what:expr) => {
         impl $handle {
-            fn what(&self) -> What {
+            fn what(&self) -> ClaimKind {
                 $what
             }
         }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::handle::Handle;
+use crate::acquire::{Acquire, AcquiredHolds, May, Must};
 use crate::engine::{self, Detached, Engine};
 use crate::error::{Error, ErrorKind, Result};
-use crate::request::{Acquire, Got, May, Must};
-use crate::store::{Admin, Kind, LatchOp, Snapshot, What};
+use crate::store::{Admin, ClaimKind, Kind, LatchOp, Snapshot};
 
 /// A count that is counted down, and for which any number of callers wait until it is zero: Redisson's `RCountDownLatch`.
 ///
@@ -65,8 +65,8 @@ pub struct Latch {
 }
 
 /// Nothing is held after waiting for a latch.
-impl From<Got> for () {
-    fn from(_: Got) {}
+impl From<AcquiredHolds> for () {
+    fn from(_: AcquiredHolds) {}
 }
 
 impl Latch {
@@ -138,7 +138,7 @@ impl Latch {
     /// `InvalidName`, `Closed`.
     #[track_caller]
     pub fn wait(&self) -> Acquire<(), Must> {
-        self.handle.acquire(What::LatchOpen)
+        self.handle.acquire(ClaimKind::LatchOpen)
     }
 
     /// Waits until the count is zero, for at most this long, and returns whether it is. Zero means a single query.
@@ -155,7 +155,7 @@ impl Latch {
     }
 
     fn opens_within(&self, wait: Duration) -> Acquire<(), May> {
-        self.handle.acquire(What::LatchOpen).wait(wait)
+        self.handle.acquire(ClaimKind::LatchOpen).wait(wait)
     }
 
     /// Sets the count whether or not there is one, and returns the old count. Zero opens the latch.
@@ -170,7 +170,7 @@ impl Latch {
 
     /// Returns what the store knows about the latch: its count.
     pub async fn inspect(&self) -> Result<Snapshot> {
-        self.handle.inspect(What::LatchOpen).await
+        self.handle.inspect(ClaimKind::LatchOpen).await
     }
 
     /// Returns the full name, prefix included; empty if the name is not valid.

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use super::handle::Handle;
 use super::semaphore::some;
-use crate::config;
+use crate::acquire::Member;
+use crate::acquire::{Acquire, May, Must, check_lease};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::Permits;
-use crate::member::Member;
-use crate::request::{Acquire, May, Must, check_lease};
-use crate::store::{Admin, Kind, LeasedOp, PermitId, Snapshot, What};
+use crate::locks::config;
+use crate::store::{Admin, ClaimKind, Kind, LeasedOp, PermitId, Snapshot};
 
 /// A number of permits, each with an id and a lease: Redisson's `RPermitExpirableSemaphore`.
 ///
@@ -208,8 +208,8 @@ impl LeasedSemaphore {
         self.handle.name()
     }
 
-    fn what(&self, count: u32) -> What {
-        What::LeasedPermits { count, initial: self.initial }
+    fn what(&self, count: u32) -> ClaimKind {
+        ClaimKind::LeasedPermits { count, initial: self.initial }
     }
 
     async fn admin(&self, op: LeasedOp) -> Result<i64> {

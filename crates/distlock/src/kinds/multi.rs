@@ -8,14 +8,14 @@ use tracing::Instrument;
 
 use super::Mutex;
 use super::handle::run_methods;
+use crate::acquire::Member;
+use crate::acquire::{Acquire, AcquiredHolds, May, Must};
 use crate::engine::{self, Hold, State};
 use crate::error::Result;
+use crate::guard::loss::{any_lost, until_lost};
 use crate::guard::{Guard, span_of};
-use crate::member::Member;
 use crate::owner::Owner;
-use crate::request::{Acquire, Got, May, Must};
-use crate::store::{Kind, What};
-use crate::together;
+use crate::store::{ClaimKind, Kind};
 
 /// Several locks as one: all or none, over any kinds, stores and servers. Redisson's `getMultiLock`.
 ///
@@ -120,13 +120,15 @@ pub struct MultiGuard {
     guards: Vec<Guard>,
 }
 
-impl From<Got> for MultiGuard {
-    fn from(got: Got) -> MultiGuard {
+impl From<AcquiredHolds> for MultiGuard {
+    fn from(got: AcquiredHolds) -> MultiGuard {
         let holds = match got {
-            Got::All(holds) => holds,
-            Got::One(hold) => vec![hold],
+            AcquiredHolds::All(holds) => holds,
+            AcquiredHolds::One(hold) => vec![hold],
         };
-        MultiGuard { guards: holds.into_iter().map(|hold| Guard::from(Got::One(hold))).collect() }
+        MultiGuard {
+            guards: holds.into_iter().map(|hold| Guard::from(AcquiredHolds::One(hold))).collect(),
+        }
     }
 }
 
@@ -143,7 +145,7 @@ impl MultiGuard {
 
     /// Returns the highest fencing token among the members; `None` if none of them is fenced.
     pub fn token(&self) -> Option<u64> {
-        let fenced = self.guards.iter().filter(|guard| guard.hold.tenure.what == What::Fenced);
+        let fenced = self.guards.iter().filter(|guard| guard.hold.tenure.what == ClaimKind::Fenced);
         fenced.map(|guard| guard.hold.tenure.token()).max()
     }
 
@@ -169,7 +171,7 @@ impl MultiGuard {
     /// Returns a future that completes when one of the members is lost, and never if they are released. As [`Guard::lost`].
     pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
         let each = self.guards.iter().map(|guard| guard.hold.tenure.vitals.clone()).collect();
-        together::first_lost(each, self.guards[0].hold.tenure.engine.env.clone())
+        any_lost(each, self.guards[0].hold.tenure.engine.env.clone())
     }
 
     /// Returns whether one of the members is lost.
@@ -214,7 +216,7 @@ impl MultiGuard {
     /// `Lost`; what `work` has done so far is not undone.
     pub async fn while_held<F: Future>(&self, work: F) -> Result<F::Output> {
         let work = work.instrument(self.held_span());
-        let done = together::unless(self.lost(), || self.is_lost(), work).await;
+        let done = until_lost(self.lost(), || self.is_lost(), work).await;
         let lost =
             |guard: &Guard| engine::lost().about(guard.hold.tenure.kind, guard.hold.tenure.name());
         done.ok_or_else(|| {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::handle::{Handle, exclusive_handle};
-use crate::backoff::Backoff;
+use crate::acquire::Member;
+use crate::acquire::{Acquire, May, Must};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::guard::Guard;
-use crate::member::Member;
-use crate::request::{Acquire, May, Must};
-use crate::store::{Kind, What};
+use crate::runtime::Backoff;
+use crate::store::{ClaimKind, Kind};
 
 /// One owner at a time: Redisson's `RLock`.
 ///
@@ -60,14 +60,14 @@ impl Mutex {
     }
 
     /// The kind that serves it: [`Builder::mutex_as`](crate::Builder::mutex_as).
-    fn what(&self) -> What {
+    fn what(&self) -> ClaimKind {
         self.handle.engine.tuning.mutex_as
     }
 
     pub(super) fn member(self) -> Member {
         let what = self.what();
         // The release of a plain value is not published.
-        let spin = (what == What::Simple).then(Backoff::default);
+        let spin = (what == ClaimKind::Simple).then(Backoff::default);
         Member { spin, ..self.handle.member(what) }
     }
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::handle::{Handle, exclusive_handle};
+use crate::acquire::Member;
+use crate::acquire::{Acquire, May, Must};
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::Guard;
 use crate::locks::Locks;
-use crate::member::Member;
-use crate::request::{Acquire, May, Must};
-use crate::store::{Kind, What};
+use crate::store::{ClaimKind, Kind};
 
 /// One owner at a time, by a majority of independent servers: Redisson's `RedissonRedLock`.
 ///
@@ -55,7 +55,7 @@ pub struct RedLock {
     handle: Handle,
 }
 
-exclusive_handle!(RedLock, What::Exclusive);
+exclusive_handle!(RedLock, ClaimKind::Exclusive);
 
 impl RedLock {
     /// Returns the lock with this name on a majority of these servers.
@@ -82,7 +82,7 @@ impl RedLock {
     /// the nodes are not different servers; the rest as [`Mutex::lock`](crate::Mutex::lock).
     #[track_caller]
     pub fn lock(&self) -> Acquire<Guard, Must> {
-        self.handle.acquire(What::Exclusive)
+        self.handle.acquire(ClaimKind::Exclusive)
     }
 
     /// Acquires the lock, or returns `None` if it is busy: one attempt unless [`wait`](Acquire::wait) sets a wait.
@@ -91,13 +91,13 @@ impl RedLock {
     /// As [`lock`](RedLock::lock), but never `WaitTimeout`.
     #[track_caller]
     pub fn try_lock(&self) -> Acquire<Guard, May> {
-        self.handle.acquire(What::Exclusive)
+        self.handle.acquire(ClaimKind::Exclusive)
     }
 }
 
 impl From<RedLock> for Member {
     fn from(lock: RedLock) -> Member {
-        lock.handle.member(What::Exclusive)
+        lock.handle.member(ClaimKind::Exclusive)
     }
 }
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::handle::Handle;
+use crate::acquire::Member;
+use crate::acquire::{Acquire, May, Must};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::guard::{ReadGuard, WriteGuard};
-use crate::member::Member;
 use crate::owner::Owner;
-use crate::request::{Acquire, May, Must};
-use crate::store::{Kind, Mode, Snapshot, What};
+use crate::store::{ClaimKind, Kind, Mode, Snapshot};
 
 /// Many readers or one writer: Redisson's `RReadWriteLock`.
 ///
@@ -137,7 +137,7 @@ impl Rw {
 }
 
 /// Whether an acquisition waits is filled in when it is made.
-const WRITE: What = What::Write { waits: false };
+const WRITE: ClaimKind = ClaimKind::Write { waits: false };
 
 impl Rw {
     pub(crate) fn new(engine: Arc<Engine>, name: Result<Arc<str>>) -> Rw {
@@ -155,7 +155,7 @@ impl Rw {
     /// reached; `Conflict` if the name holds something else; `InvalidName`, `InvalidDuration`, `Closed`.
     #[track_caller]
     pub fn read(&self) -> Acquire<ReadGuard, Must> {
-        self.handle.acquire(What::Read)
+        self.handle.acquire(ClaimKind::Read)
     }
 
     /// Acquires the lock to read, or returns `None` if another owner writes or waits to write: one attempt unless
@@ -168,7 +168,7 @@ impl Rw {
     /// As [`read`](Rw::read), but never `WaitTimeout`.
     #[track_caller]
     pub fn try_read(&self) -> Acquire<ReadGuard, May> {
-        self.handle.acquire(What::Read)
+        self.handle.acquire(ClaimKind::Read)
     }
 
     /// Acquires the lock to write; waits without a limit unless [`wait`](Acquire::wait) sets one. Readers that come meanwhile wait
@@ -199,7 +199,7 @@ impl Rw {
 
     /// Returns the reading half as one of several locks that are [acquired together](crate::MultiLock).
     pub fn reader(&self) -> Member {
-        self.handle.clone().member(What::Read)
+        self.handle.clone().member(ClaimKind::Read)
     }
 
     /// Returns the writing half as one of several locks that are [acquired together](crate::MultiLock).
@@ -212,7 +212,7 @@ impl Rw {
     /// For operators. A guard of the same `Locks` (or a clone of it) is lost at once; any other guard at its next renewal, or with a
     /// fixed lease at its deadline. Until then its holder works beside the next one.
     pub async fn force_unlock_read(&self) -> Result<bool> {
-        Ok(self.handle.force(What::Read).await?.is_held())
+        Ok(self.handle.force(ClaimKind::Read).await?.is_held())
     }
 
     /// Removes the write hold, with the read holds of the same owner, and returns whether there was one. Does nothing while no owner
@@ -228,7 +228,7 @@ impl Rw {
     /// # Errors
     /// `NotHeld` if that owner does not read, or does so through a guard of this `Locks`.
     pub async fn unlock_read(&self, owner: &Owner) -> Result<()> {
-        self.handle.unlock(What::Read, owner).await
+        self.handle.unlock(ClaimKind::Read, owner).await
     }
 
     /// Frees the write hold of `owner` whose guard is gone, for instance after [`WriteGuard::leak`].
@@ -278,7 +278,7 @@ impl Rw {
 
     /// Returns everything that the store knows about the lock.
     pub async fn inspect(&self) -> Result<Snapshot> {
-        self.handle.inspect(What::Read).await
+        self.handle.inspect(ClaimKind::Read).await
     }
 
     async fn count(&self, owner: &Owner, mode: Mode) -> Result<u32> {

@@ -4,13 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::handle::Handle;
+use crate::acquire::Member;
+use crate::acquire::{Acquire, May, Must};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::Permits;
-use crate::member::Member;
 use crate::owner::Owner;
-use crate::request::{Acquire, May, Must};
-use crate::store::{Admin, Kind, PermitsOp, Snapshot, What};
+use crate::store::{Admin, ClaimKind, Kind, PermitsOp, Snapshot};
 
 /// A number of permits that callers acquire and return: Redisson's `RSemaphore`.
 ///
@@ -171,8 +171,8 @@ impl Semaphore {
         self.handle.name()
     }
 
-    fn what(&self, count: u32) -> What {
-        What::Permits { count, initial: self.initial }
+    fn what(&self, count: u32) -> ClaimKind {
+        ClaimKind::Permits { count, initial: self.initial }
     }
 
     async fn admin(&self, op: PermitsOp) -> Result<i64> {
@@ -187,7 +187,7 @@ impl fmt::Debug for Semaphore {
 }
 
 /// Some permits to ask for; refused when they are asked for if that is not a number of them.
-pub(super) fn some(handle: &Handle, what: What, permits: u32, most: u32) -> Member {
+pub(super) fn some(handle: &Handle, what: ClaimKind, permits: u32, most: u32) -> Member {
     let member = handle.clone().member(what);
     let text = match permits {
         0 => "zero permits cannot be acquired: ask for at least one".to_owned(),

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::handle::{Handle, exclusive_handle};
-use crate::backoff::Backoff;
+use crate::acquire::Member;
+use crate::acquire::{Acquire, May, Must};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::guard::Guard;
-use crate::member::Member;
-use crate::request::{Acquire, May, Must};
-use crate::store::{Kind, What};
+use crate::runtime::Backoff;
+use crate::store::{ClaimKind, Kind};
 
 /// One owner at a time, as a plain value: `SET name owner NX PX lease`. The format of hand-written locks, and of redis-py's `Lock`,
 /// redsync and node-redlock.
@@ -61,7 +61,7 @@ pub struct Simple {
     backoff: Backoff,
 }
 
-exclusive_handle!(Simple, What::Simple);
+exclusive_handle!(Simple, ClaimKind::Simple);
 
 impl Simple {
     pub(crate) fn new(engine: Arc<Engine>, name: Result<Arc<str>>) -> Simple {
@@ -84,7 +84,7 @@ impl Simple {
     /// As [`Mutex::lock`](crate::Mutex::lock).
     #[track_caller]
     pub fn lock(&self) -> Acquire<Guard, Must> {
-        self.handle.acquire(What::Simple).polling(self.backoff)
+        self.handle.acquire(ClaimKind::Simple).polling(self.backoff)
     }
 
     /// Acquires the lock, or returns `None` if it is busy: one attempt unless [`wait`](Acquire::wait) sets a wait.
@@ -96,12 +96,12 @@ impl Simple {
     /// As [`lock`](Simple::lock), but never `WaitTimeout`.
     #[track_caller]
     pub fn try_lock(&self) -> Acquire<Guard, May> {
-        self.handle.acquire(What::Simple).polling(self.backoff)
+        self.handle.acquire(ClaimKind::Simple).polling(self.backoff)
     }
 }
 
 impl From<Simple> for Member {
     fn from(simple: Simple) -> Member {
-        Member { spin: Some(simple.backoff), ..simple.handle.member(What::Simple) }
+        Member { spin: Some(simple.backoff), ..simple.handle.member(ClaimKind::Simple) }
     }
 }

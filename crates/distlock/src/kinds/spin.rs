@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::handle::{Handle, exclusive_handle};
-use crate::backoff::Backoff;
+use crate::acquire::Member;
+use crate::acquire::{Acquire, May, Must};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::guard::Guard;
-use crate::member::Member;
-use crate::request::{Acquire, May, Must};
-use crate::store::{Kind, What};
+use crate::runtime::Backoff;
+use crate::store::{ClaimKind, Kind};
 
 /// One owner at a time, for which waiters poll instead of subscribing: Redisson's `RSpinLock`.
 ///
@@ -57,7 +57,7 @@ pub struct Spin {
     backoff: Backoff,
 }
 
-exclusive_handle!(Spin, What::Exclusive);
+exclusive_handle!(Spin, ClaimKind::Exclusive);
 
 impl Spin {
     pub(crate) fn new(engine: Arc<Engine>, name: Result<Arc<str>>) -> Spin {
@@ -80,7 +80,7 @@ impl Spin {
     /// As [`Mutex::lock`](crate::Mutex::lock).
     #[track_caller]
     pub fn lock(&self) -> Acquire<Guard, Must> {
-        self.handle.acquire(What::Exclusive).polling(self.backoff)
+        self.handle.acquire(ClaimKind::Exclusive).polling(self.backoff)
     }
 
     /// Acquires the lock, or returns `None` if it is busy: one attempt unless [`wait`](Acquire::wait) sets a wait.
@@ -92,12 +92,12 @@ impl Spin {
     /// As [`lock`](Spin::lock), but never `WaitTimeout`.
     #[track_caller]
     pub fn try_lock(&self) -> Acquire<Guard, May> {
-        self.handle.acquire(What::Exclusive).polling(self.backoff)
+        self.handle.acquire(ClaimKind::Exclusive).polling(self.backoff)
     }
 }
 
 impl From<Spin> for Member {
     fn from(spin: Spin) -> Member {
-        Member { spin: Some(spin.backoff), ..spin.handle.member(What::Exclusive) }
+        Member { spin: Some(spin.backoff), ..spin.handle.member(ClaimKind::Exclusive) }
     }
 }

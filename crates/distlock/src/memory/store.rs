@@ -7,9 +7,9 @@ use super::table::Table;
 use crate::doctor::{Examine, Finding, Level};
 use crate::env::{BoxFuture, Env, Moment};
 use crate::error::Result;
-use crate::store::state::Around;
-use crate::store::state::entry::{self, Entry, Stepped};
-use crate::store::{Admin, Attempt, Claim, Listener, Released, Snapshot, Store, What};
+use crate::store::machine::MachineContext;
+use crate::store::machine::entry::{self, AnyEntry, AnyTransition};
+use crate::store::{Admin, Attempt, Claim, ClaimKind, Listener, Released, Snapshot, Store};
 
 #[derive(Debug)]
 pub(crate) struct MemoryStore {
@@ -35,9 +35,9 @@ impl MemoryStore {
 
     /// The hold and the queue under `name`, to compare a server's with.
     #[cfg(all(test, feature = "redis"))]
-    pub(crate) fn peek(&self, name: &str) -> Option<crate::store::state::fair::Entry> {
+    pub(crate) fn peek(&self, name: &str) -> Option<crate::store::machine::fair::FairEntry> {
         match self.table.peek(name)? {
-            Entry::Hold(entry) => Some(entry),
+            AnyEntry::Hold(entry) => Some(entry),
             _ => None,
         }
     }
@@ -46,7 +46,7 @@ impl MemoryStore {
         &self,
         name: &Arc<str>,
         claim: Option<&Claim>,
-        step: impl FnOnce(Option<Entry>, Moment, &dyn Around) -> Stepped<T>,
+        step: impl FnOnce(Option<AnyEntry>, Moment, &dyn MachineContext) -> AnyTransition<T>,
     ) -> Result<(T, u32)> {
         self.table.step(name, claim, || self.env.now(), step)
     }
@@ -75,12 +75,14 @@ impl Store for MemoryStore {
     }
 
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Attempt>> {
-        let step = |entry, now, around: &dyn Around| entry::acquire(entry, claim, now, around);
+        let step =
+            |entry, now, context: &dyn MachineContext| entry::acquire(entry, claim, now, context);
         ready(self.step(&claim.name, Some(claim), step).map(|(answer, _)| answer))
     }
 
     fn release<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Released>> {
-        let step = |entry, now, around: &dyn Around| entry::release(entry, claim, now, around);
+        let step =
+            |entry, now, context: &dyn MachineContext| entry::release(entry, claim, now, context);
         ready(self.step(&claim.name, Some(claim), step).map(|step| match step {
             (Released::Freed { .. }, heard_by) => Released::Freed { heard_by },
             (other, _) => other,
@@ -92,21 +94,24 @@ impl Store for MemoryStore {
     }
 
     fn give_up<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<()>> {
-        let step = |entry, now, around: &dyn Around| entry::give_up(entry, claim, now, around);
+        let step =
+            |entry, now, context: &dyn MachineContext| entry::give_up(entry, claim, now, context);
         ready(self.step(&claim.name, Some(claim), step).map(drop))
     }
 
     fn listen<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Listener>> {
-        let waiter = matches!(claim.what, What::Fair { .. }).then_some(claim.owner);
+        let waiter = matches!(claim.kind, ClaimKind::Fair { .. }).then_some(claim.owner);
         ready(Ok(self.table.listen(&claim.name, waiter)))
     }
 
-    fn inspect<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
+    fn inspect<'a>(&'a self, what: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
         ready(self.table.look(what, name, || self.env.now()))
     }
 
-    fn force<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
-        let step = |entry, now, around: &dyn Around| entry::force(entry, what, name, now, around);
+    fn force<'a>(&'a self, what: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
+        let step = |entry, now, context: &dyn MachineContext| {
+            entry::force(entry, what, name, now, context)
+        };
         ready(self.step(&Arc::from(name), None, step).map(|(before, _)| before))
     }
 
@@ -140,7 +145,7 @@ mod tests {
             lease: Duration::from_secs(3600),
             depth: 1,
             heir_of: None,
-            what: What::Exclusive,
+            kind: ClaimKind::Exclusive,
             info: None,
         };
         let looked = |at: Snapshot| at.ttl.is_some_and(|ttl| ttl <= claim.lease);
@@ -153,7 +158,7 @@ mod tests {
                 }
             });
             for _ in 0..ROUNDS {
-                assert!(looked(here.block_on(store.inspect(claim.what, "k")).unwrap()));
+                assert!(looked(here.block_on(store.inspect(claim.kind, "k")).unwrap()));
                 assert!(here.block_on(store.list("")).unwrap().into_iter().all(looked));
             }
         });

@@ -11,9 +11,9 @@ use crate::env::Moment;
 use crate::error::Result;
 use crate::holder::HolderInfo;
 use crate::owner::Owner;
-use crate::store::state::entry::{self, Entry, Stepped};
-use crate::store::state::{Around, Step, Wake, fenced};
-use crate::store::{Claim, Holder, Listener, Snapshot, Topic, What};
+use crate::store::machine::entry::{self, AnyEntry, AnyTransition};
+use crate::store::machine::{MachineContext, Transition, Wake, fenced};
+use crate::store::{Claim, ClaimKind, Holder, Listener, Snapshot, Topic};
 
 const SHARDS: usize = 16;
 
@@ -37,7 +37,7 @@ struct Shard {
 /// What stands under a name, and who listens to it.
 #[derive(Debug, Default)]
 struct Cell {
-    entry: Option<Entry>,
+    entry: Option<AnyEntry>,
     ears: Ears,
     /// What holders say of themselves. In a box because most locks have none.
     infos: Option<Box<Infos>>,
@@ -124,7 +124,7 @@ impl Cell {
     }
 
     /// What stands there, with what is around it.
-    fn view(&self, entry: &Entry, name: &str, now: Moment) -> Snapshot {
+    fn view(&self, entry: &AnyEntry, name: &str, now: Moment) -> Snapshot {
         let mut seen = entry.view(name, now);
         if let Some(infos) = &self.infos {
             for holder in &mut seen.holders {
@@ -153,13 +153,13 @@ impl Table {
         name: &Arc<str>,
         claim: Option<&Claim>,
         clock: impl FnOnce() -> Moment,
-        step: impl FnOnce(Option<Entry>, Moment, &dyn Around) -> Stepped<T>,
+        step: impl FnOnce(Option<AnyEntry>, Moment, &dyn MachineContext) -> AnyTransition<T>,
     ) -> Result<(T, u32)> {
         let mut shard = self.of(name);
         let now = clock();
         let cell = shard.cells.entry(name.clone()).or_default();
         let before = cell.entry.take().filter(|entry| entry.is_live(now));
-        let Step { entry, answer, wake } =
+        let Transition { entry, answer, wake } =
             match step(before, now, &Near { table: self, ears: &cell.ears }) {
                 Ok(step) => step,
                 Err(taken) => {
@@ -170,8 +170,8 @@ impl Table {
         cell.entry = entry;
         cell.note(claim, now);
         let called = match wake {
-            Wake::Nobody => None,
-            Wake::Everybody => cell.ears.of(None),
+            Wake::None => None,
+            Wake::All => cell.ears.of(None),
             Wake::Waiter(waiter) => cell.ears.of(Some(waiter)),
         };
         let called = called.map(|ear| (ear.topic.clone(), ear.listeners));
@@ -192,7 +192,7 @@ impl Table {
     /// What stands under a name, read as a lock of this kind.
     pub(super) fn look(
         &self,
-        what: What,
+        what: ClaimKind,
         name: &str,
         clock: impl FnOnce() -> Moment,
     ) -> Result<Snapshot> {
@@ -201,13 +201,15 @@ impl Table {
         let seen = shard.cells.get(name).and_then(|cell| Some((cell, cell.entry.as_ref()?)));
         match seen.filter(|(_, entry)| entry.is_live(now)) {
             None => Ok(Snapshot::free(name)),
-            Some((_, entry)) if !entry.is_of(what) => Err(entry::Taken(entry.clone()).refused()),
+            Some((_, entry)) if !entry.is_of(what) => {
+                Err(entry::WrongKind(entry.clone()).refused())
+            }
             Some((cell, entry)) => Ok(cell.view(entry, name, now)),
         }
     }
 
     #[cfg(all(test, feature = "redis"))]
-    pub(super) fn peek(&self, name: &str) -> Option<Entry> {
+    pub(super) fn peek(&self, name: &str) -> Option<AnyEntry> {
         self.of(name).cells.get(name).and_then(|cell| cell.entry.clone())
     }
 
@@ -240,7 +242,7 @@ struct Near<'a> {
     ears: &'a Ears,
 }
 
-impl Around for Near<'_> {
+impl MachineContext for Near<'_> {
     fn listens(&self, owner: Owner) -> bool {
         self.ears.of(Some(owner)).is_some()
     }
@@ -278,8 +280,8 @@ mod tests {
 
     use super::*;
     use crate::holder::{Asker, service};
-    use crate::store::What;
-    use crate::store::state::entry;
+    use crate::store::ClaimKind;
+    use crate::store::machine::entry;
 
     /// Whoever comes and goes beside one who stays leaves no words behind.
     #[test]
@@ -293,16 +295,20 @@ mod tests {
             lease: Duration::from_secs(30),
             depth,
             heir_of: None,
-            what: What::Permits { count: 1, initial: Some(3) },
+            kind: ClaimKind::Permits { count: 1, initial: Some(3) },
             info: Some(asker.info(&crate::env::System)),
         };
         let words = || table.of(&name).cells[&name].infos.as_ref().map_or(0, |infos| infos.len());
         let take = |claim: &Claim| {
-            let step = |entry, now, around: &dyn Around| entry::acquire(entry, claim, now, around);
+            let step = |entry, now, context: &dyn MachineContext| {
+                entry::acquire(entry, claim, now, context)
+            };
             table.step(&name, Some(claim), || now, step).map(drop).unwrap();
         };
         let leave = |claim: &Claim| {
-            let step = |entry, now, around: &dyn Around| entry::release(entry, claim, now, around);
+            let step = |entry, now, context: &dyn MachineContext| {
+                entry::release(entry, claim, now, context)
+            };
             table.step(&name, Some(claim), || now, step).map(drop).unwrap();
         };
         let client = uuid::Uuid::new_v4();

@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::OnceCell;
 
 use self::settings::{Settings, Source};
-use crate::builder::Builder;
 use crate::engine;
 use crate::env::{BoxFuture, System};
 use crate::error::{Error, ErrorKind, Result};
+use crate::locks::Builder;
 use crate::locks::Locks;
-use crate::together::join_all;
+use crate::runtime::join::join_all;
 
 /// The file that is looked for where the program is started.
 const FILE: &str = "locks.toml";

@@ -5,12 +5,12 @@ use std::env::VarError;
 use std::time::Duration;
 
 use super::config;
-use crate::backoff::WaitBy;
-use crate::builder::Builder;
-use crate::durability::Durability;
 use crate::duration;
 use crate::error::Result;
-use crate::limits;
+use crate::locks::Builder;
+use crate::locks::Durability;
+use crate::locks::limits;
+use crate::runtime::WaitBy;
 use crate::store::Kind;
 
 /// Every key, in the order of the documentation.

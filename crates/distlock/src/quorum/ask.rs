@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::config;
 use crate::env::{BoxFuture, Env};
+use crate::locks::config;
 
 /// How long the last ones may take after the others have answered, when what they say might still matter: as long again a
 /// few times over, and at least this. One that is frozen would keep everybody waiting until it counts as away.
@@ -51,7 +51,7 @@ pub(super) async fn ask<T: Send + 'static>(
         };
         let last_word = last_word.get_or_insert_with(|| {
             let now = env.now();
-            env.sleep_apart(now.after((now.since(begun) * 3).max(LAST_WORD).max(due)))
+            env.sleep_in_background(now.after((now.since(begun) * 3).max(LAST_WORD).max(due)))
         });
         last_word.as_mut().poll(cx)
     })

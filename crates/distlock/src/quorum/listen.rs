@@ -62,7 +62,7 @@ impl Ears {
     pub(super) fn add(&self, node: usize, mut ear: Listener) {
         let here = self.clone();
         let mut listened_to = self.listened_to.clone();
-        self.env.spawn_apart(Box::pin(async move {
+        self.env.spawn_background(Box::pin(async move {
             let hearing = async {
                 loop {
                     let _ = ear.heard().await;

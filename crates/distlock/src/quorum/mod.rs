@@ -25,12 +25,12 @@ mod votes;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config;
-use crate::durability::Durability;
 use crate::env::{BoxFuture, Env};
 use crate::error::{Error, ErrorKind, Result};
-use crate::store::{Attempt, Claim, Listener, Released, Snapshot, Store, What};
-use crate::too_late::rounded;
+use crate::locks::Durability;
+use crate::locks::config;
+use crate::runtime::duration::rounded;
+use crate::store::{Attempt, Claim, ClaimKind, Listener, Released, Snapshot, Store};
 
 use ask::{Asked, Known, ask};
 use listen::Ears;
@@ -104,7 +104,7 @@ impl Quorum {
             self.withdraw(claim, &answers).await;
             if votes.yes > 0 && votes.no > 0 {
                 let pause = Duration::from_nanos(self.env.random() % AFTER_A_TIE.as_nanos() as u64);
-                self.env.sleep_apart(self.env.now().after(pause)).await;
+                self.env.sleep_in_background(self.env.now().after(pause)).await;
             }
         }
         // Busy if a majority never will, or if so many have answered that it may another time. Of a hold that would say that it
@@ -359,11 +359,11 @@ impl Store for Quorum {
         Box::pin(self.listen_everywhere(claim))
     }
 
-    fn inspect<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
+    fn inspect<'a>(&'a self, what: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
         Box::pin(self.look_everywhere(what, name, false))
     }
 
-    fn force<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
+    fn force<'a>(&'a self, what: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
         Box::pin(self.look_everywhere(what, name, true))
     }
 

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::turns::{Key, Turn, Turns, key};
-use crate::config;
 use crate::env::{BoxFuture, Env, Moment};
 use crate::error::Result;
+use crate::locks::config;
 use crate::store::{Attempt, Claim, Released, Store};
 
 /// For how long a release that a node did not confirm is told it again at least: as long as a hold without a lease lives
@@ -188,7 +188,7 @@ impl Node {
         drop(owed);
         if begin {
             let paying = Paying { node: self.clone(), done: false };
-            self.env.spawn_apart(Box::pin(pay(paying)));
+            self.env.spawn_background(Box::pin(pay(paying)));
         }
     }
 

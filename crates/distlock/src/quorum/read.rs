@@ -8,12 +8,12 @@ use super::votes::{Vote, Votes};
 use super::{Node, Quorum};
 use crate::env::BoxFuture;
 use crate::error::Result;
-use crate::store::{Holder, Snapshot, What};
+use crate::store::{ClaimKind, Holder, Snapshot};
 
 impl Quorum {
     pub(super) async fn look_everywhere(
         &self,
-        what: What,
+        what: ClaimKind,
         name: &str,
         force: bool,
     ) -> Result<Snapshot> {

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::*;
 use crate::env::Virtual;
 use crate::owner::Owner;
-use crate::store::Together;
+use crate::store::AttemptAll;
 use flaky::{Flaky, Mood};
 
 const LEASE: Duration = Duration::from_secs(3600);
@@ -61,7 +61,7 @@ impl Scene {
             lease,
             depth: 1,
             heir_of: None,
-            what: What::Exclusive,
+            kind: ClaimKind::Exclusive,
             info: None,
         }
     }

@@ -14,12 +14,12 @@ use tokio::net::TcpStream;
 use super::kill_list::KillLists;
 use super::refusal;
 use super::target::Target;
-use crate::durability::Durability;
 use crate::env::{BoxFuture, Env};
 use crate::error::{Error, ErrorKind, Result};
+use crate::locks::Durability;
 use crate::observe::{Event, Observer, Subject};
+use crate::runtime::duration::rounded;
 use crate::store::Kind;
-use crate::too_late::rounded;
 
 /// How many commands may queue for one connection before callers wait for it to drain.
 const QUEUE: usize = 512;

@@ -31,11 +31,11 @@ use super::call::{Bundle, Call, is_unknown_script};
 use super::connect::Dial;
 use super::link::{Line, Links, current};
 use super::refusal;
-use crate::config;
-use crate::durability::Durability;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
-use crate::too_late::rounded;
+use crate::locks::Durability;
+use crate::locks::config;
+use crate::runtime::duration::rounded;
 
 /// How many acquisitions one `WAIT` is for at most. Their scripts run one after the other before it, within the reply time-out.
 const GROUP: usize = 256;
@@ -153,7 +153,7 @@ impl Durable {
             answer = answered => {
                 answer.unwrap_or_else(|_| unknown("the tokio runtime that served it has ended"))
             }
-            () = self.env.sleep_apart(self.env.now().after(self.limit)) => {
+            () = self.env.sleep_in_background(self.env.now().after(self.limit)) => {
                 let (place, limit) = (self.server.links.place(), rounded(self.limit));
                 unknown(&format!("no reply from {place} within {limit:?}"))
             }

@@ -7,7 +7,7 @@ use super::exclusive::{self, OWNER_BYTES};
 use super::refusal::nonsense;
 use super::wire::{self, Text, millis};
 use crate::error::Result;
-use crate::store::{Attempt, Claim, Snapshot, What};
+use crate::store::{Attempt, Claim, ClaimKind, Snapshot};
 
 /// A script of this kind: what they share, then its own part.
 macro_rules! script {
@@ -33,8 +33,8 @@ fn call(script: &'static Script, name: &str, args: usize) -> Call {
 
 /// In milliseconds; 0 for a single try.
 fn patience(claim: &Claim) -> u64 {
-    match claim.what {
-        What::Fair { patience: Some(patience) } => millis(patience),
+    match claim.kind {
+        ClaimKind::Fair { patience: Some(patience) } => millis(patience),
         _ => 0,
     }
 }

@@ -7,7 +7,7 @@ use super::exclusive::{self, OWNER_BYTES};
 use super::refusal::{self, nonsense};
 use super::wire::{self, Text, millis};
 use crate::error::{Error, ErrorKind, Result};
-use crate::store::{Attempt, Claim, Command, Reply, What, unsupported};
+use crate::store::{Attempt, Claim, ClaimKind, Command, Reply, unsupported};
 
 static ACQUIRE: Script = Script::new(include_str!("scripts/fenced_acquire.lua"));
 static ADMIT: Script = Script::new(include_str!("scripts/fenced_admit.lua"));
@@ -116,17 +116,19 @@ pub(crate) fn guarded(claim: &Claim, command: &Command) -> Result<Call> {
     for key in command.keys() {
         call = call.arg(key.as_slice());
     }
-    call = match claim.what {
-        What::Exclusive | What::Fenced | What::Fair { .. } => {
+    call = match claim.kind {
+        ClaimKind::Exclusive | ClaimKind::Fenced | ClaimKind::Fair { .. } => {
             call.arg("hexists").arg(Text(claim.owner)).arg("")
         }
-        What::Write { .. } => call.arg("hexists").arg(format!("{}:write", claim.owner)).arg(""),
-        What::Read => {
+        ClaimKind::Write { .. } => {
+            call.arg("hexists").arg(format!("{}:write", claim.owner)).arg("")
+        }
+        ClaimKind::Read => {
             let holds = wire::read_holds(&claim.name);
             call.arg("hget").arg(Text(claim.owner)).arg(Text(holds))
         }
-        What::Simple => call.arg("get").arg(Text(claim.owner)).arg(""),
-        What::Permits { .. } | What::LeasedPermits { .. } | What::LatchOpen => {
+        ClaimKind::Simple => call.arg("get").arg(Text(claim.owner)).arg(""),
+        ClaimKind::Permits { .. } | ClaimKind::LeasedPermits { .. } | ClaimKind::LatchOpen => {
             return Err(unsupported("a guarded command for permits and latches"));
         }
     };

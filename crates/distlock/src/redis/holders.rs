@@ -15,9 +15,9 @@ use super::{Extras, RedisStore, list};
 use crate::env::BoxFuture;
 use crate::error::ErrorKind;
 use crate::holder::HolderInfo;
-use crate::patience::within;
-use crate::store::{Claim, Mode, Snapshot, What};
-use crate::together::join_all;
+use crate::runtime::join::join_all;
+use crate::runtime::timeout::timeout;
+use crate::store::{Claim, ClaimKind, Mode, Snapshot};
 
 static READ: Script = Script::new(include_str!("scripts/holders_read.lua"));
 
@@ -66,9 +66,9 @@ fn noted(call: Call, doing: &str, claims: &[&Claim]) -> Call {
         claims.iter().map(|claim| wire::holders(&claim.name).to_string()).collect();
     let mut args = Vec::with_capacity(5 * claims.len() + 2);
     for (at, claim) in claims.iter().enumerate() {
-        let (lock, kept) = match claim.what {
-            What::Permits { .. } => (0, PERMITS),
-            What::LeasedPermits { .. } => (0, claim.lease),
+        let (lock, kept) = match claim.kind {
+            ClaimKind::Permits { .. } => (0, PERMITS),
+            ClaimKind::LeasedPermits { .. } => (0, claim.lease),
             _ => (at + 1, claim.lease),
         };
         let says = claim.info.as_ref().filter(|_| doing != "release");
@@ -88,10 +88,10 @@ fn noted(call: Call, doing: &str, claims: &[&Claim]) -> Call {
 }
 
 /// A step that frees the lock whoever holds it.
-pub(super) fn forcing(call: Call, what: What, name: &str) -> Call {
+pub(super) fn forcing(call: Call, what: ClaimKind, name: &str) -> Call {
     let gone = match what {
-        What::Permits { .. } | What::LeasedPermits { .. } => "2",
-        What::LatchOpen => return call,
+        ClaimKind::Permits { .. } | ClaimKind::LeasedPermits { .. } => "2",
+        ClaimKind::LatchOpen => return call,
         _ => "1",
     };
     let args = [gone, "", "", "0", "", "force", "1"].map(str::to_owned);
@@ -130,29 +130,29 @@ fn add(seen: &mut Snapshot, fields: &[String], reply: &Value) -> bool {
 }
 
 /// Where those who wait for it listen; empty if they do not, or each for itself.
-fn channel(what: What, name: &str) -> String {
+fn channel(what: ClaimKind, name: &str) -> String {
     match what {
-        What::Exclusive | What::Fenced => wire::channel(name).to_string(),
-        What::Read | What::Write { .. } => wire::rw_channel(name).to_string(),
-        What::Permits { .. } | What::LeasedPermits { .. } => {
+        ClaimKind::Exclusive | ClaimKind::Fenced => wire::channel(name).to_string(),
+        ClaimKind::Read | ClaimKind::Write { .. } => wire::rw_channel(name).to_string(),
+        ClaimKind::Permits { .. } | ClaimKind::LeasedPermits { .. } => {
             wire::permits_channel(name).to_string()
         }
-        What::LatchOpen => wire::latch_channel(name),
-        What::Fair { .. } | What::Simple => String::new(),
+        ClaimKind::LatchOpen => wire::latch_channel(name),
+        ClaimKind::Fair { .. } | ClaimKind::Simple => String::new(),
     }
 }
 
 impl RedisStore {
     /// The same with what its holders say, and how many wait. Not being allowed to ask that is no trouble: it is an extra.
-    pub(super) async fn with_surroundings(&self, what: What, mut seen: Snapshot) -> Snapshot {
+    pub(super) async fn with_surroundings(&self, what: ClaimKind, mut seen: Snapshot) -> Snapshot {
         self.look_around(what, &mut seen).await;
-        if matches!(what, What::Fair { .. }) {
+        if matches!(what, ClaimKind::Fair { .. }) {
             seen.waiters = u32::try_from(seen.queue.len()).ok();
         }
         seen
     }
 
-    async fn look_around(&self, what: What, seen: &mut Snapshot) {
+    async fn look_around(&self, what: ClaimKind, seen: &mut Snapshot) {
         let Extras { env, patience, may_read, may_count, .. } = &self.extras;
         let nobody = seen.holders.is_empty() && seen.count.is_none();
         if nobody || !may_read.load(Ordering::Relaxed) {
@@ -161,7 +161,7 @@ impl RedisStore {
         let counted = may_count.load(Ordering::Relaxed);
         let channel = if counted { channel(what, &seen.name) } else { String::new() };
         let (call, fields) = look(seen, &channel);
-        match within(&**env, *patience, self.run(what, &seen.name, call)).await {
+        match timeout(&**env, *patience, self.run(what, &seen.name, call)).await {
             Some(Ok(reply)) if !add(seen, &fields, &reply) => {
                 may_count.store(false, Ordering::Relaxed)
             }
@@ -180,7 +180,7 @@ impl RedisStore {
         for some in std::iter::once(first).chain(rest.chunks_mut(list::BATCH)) {
             let looks = some.iter_mut().map(|seen| -> BoxFuture<'_, ()> {
                 let shared = seen.holders.iter().any(|holder| holder.mode != Mode::Exclusive);
-                let what = if shared { What::Read } else { What::Exclusive };
+                let what = if shared { ClaimKind::Read } else { ClaimKind::Exclusive };
                 Box::pin(async move {
                     self.look_around(what, seen).await;
                     // It may be a fair lock, whose waiters listen each for itself: counting them takes permissions of that kind.

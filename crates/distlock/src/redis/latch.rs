@@ -9,7 +9,7 @@ use super::refusal::nonsense;
 use super::wire::{self, millis};
 use crate::error::Result;
 use crate::owner::Owner;
-use crate::store::state::latch::REMEMBERED;
+use crate::store::machine::latch::REMEMBERED;
 use crate::store::{Claim, LatchOp, Snapshot};
 
 static ACQUIRE: Script = counting!("latch_acquire.lua");

@@ -7,8 +7,8 @@ pub(crate) use super::exclusive::acquired;
 use super::permits;
 use super::wire::{self, Text, millis};
 use crate::error::Result;
-use crate::store::state::permits::MOST;
-use crate::store::{Claim, Holder, LeasedOp, Mode, PermitId, Snapshot, What};
+use crate::store::machine::permits::MOST;
+use crate::store::{Claim, ClaimKind, Holder, LeasedOp, Mode, PermitId, Snapshot};
 
 /// A script that works on permits by their ids.
 macro_rules! leasing {
@@ -43,8 +43,8 @@ fn with_ids(call: Call, ids: impl Iterator<Item = PermitId>) -> Call {
 
 /// How many permits a claim is for, and how many there are in all if nobody has set that before.
 fn permits(claim: &Claim) -> (u32, Option<u32>) {
-    match claim.what {
-        What::LeasedPermits { count, initial } => (count, initial),
+    match claim.kind {
+        ClaimKind::LeasedPermits { count, initial } => (count, initial),
         _ => (0, None),
     }
 }

@@ -9,13 +9,13 @@ mod tests;
 
 pub(crate) use line::Line;
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
+use std::{fmt, io};
 
-use redis::PushInfo;
 use redis::aio::SendError;
+use redis::{PushInfo, RedisResult};
 use tokio::runtime::{Handle, Id};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
@@ -24,7 +24,12 @@ use super::connect::Dial;
 use super::kill_list::KillList;
 use crate::env::BoxFuture;
 use crate::error::{Error, ErrorKind, Result};
-use crate::too_late::rounded;
+use crate::runtime::duration::rounded;
+
+/// The error of a command without a reply within its limit.
+pub(crate) fn no_reply<T>() -> RedisResult<T> {
+    Err(io::Error::from(io::ErrorKind::TimedOut).into())
+}
 
 /// All connections for commands to one server. Dropping it closes those that nobody uses.
 pub(crate) struct Links(Arc<Shared>);
@@ -142,8 +147,8 @@ impl Links {
         // still the task comes first.
         let env = &self.0.dial.env;
         let late = async {
-            env.sleep_apart(env.now().after(limit)).await;
-            env.sleep_apart(env.now().after(limit / 2)).await;
+            env.sleep_in_background(env.now().after(limit)).await;
+            env.sleep_in_background(env.now().after(limit / 2)).await;
         };
         tokio::select! {
             biased;
@@ -206,7 +211,7 @@ impl Shared {
         tokio::select! {
             biased;
             opened = self.connect_once(runtime, gate, before) => opened,
-            () = env.sleep_apart(env.now().after(limit)) => Err(self.dial.too_slow(limit)),
+            () = env.sleep_in_background(env.now().after(limit)) => Err(self.dial.too_slow(limit)),
         }
     }
 

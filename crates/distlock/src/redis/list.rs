@@ -12,8 +12,8 @@ use super::link::Links;
 use super::{refusal, wire};
 use crate::env::BoxFuture;
 use crate::error::Result;
+use crate::runtime::join::join_all;
 use crate::store::{Holder, Mode, Snapshot};
-use crate::together::join_all;
 
 /// How many keys the server looks at per SCAN: some hundred microseconds of its time.
 const SCAN_COUNT: usize = 1000;

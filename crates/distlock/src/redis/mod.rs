@@ -13,7 +13,6 @@ mod exclusive;
 mod fair;
 mod fenced;
 mod holders;
-mod in_time;
 mod kill_list;
 mod latch;
 mod leased;
@@ -52,14 +51,15 @@ use self::kill_list::KillLists;
 use self::node::Node;
 use self::permits::InDoubt;
 use self::topology::Topology;
-use crate::config;
 use crate::doctor::{Examine, Finding};
-use crate::durability::Durability;
 use crate::env::{BoxFuture, Env};
 use crate::error::{Error, Result};
+use crate::locks::Durability;
+use crate::locks::config;
 use crate::observe::Observer;
 use crate::store::{
-    Admin, Attempt, Claim, Command, Listener, Released, Reply, Snapshot, Store, Together, What,
+    Admin, Attempt, AttemptAll, Claim, ClaimKind, Command, Listener, Released, Reply, Snapshot,
+    Store,
 };
 
 /// Locks on one Redis server, on a cluster of them, or on the primary of several. Dropping it closes all its connections.
@@ -213,11 +213,11 @@ impl RedisStore {
         let mut released = Ok(Released::NotHeld);
         if !self.is_kill_refused() {
             let call = holders::leaving(permits::release(claim), claim);
-            released = exclusive::released(self.run(claim.what, &claim.name, call).await?);
+            released = exclusive::released(self.run(claim.kind, &claim.name, call).await?);
         }
         if self.is_kill_refused() {
             let call = holders::leaving(permits::give_up_for_good(claim), claim);
-            let again = exclusive::released(self.run(claim.what, &claim.name, call).await?);
+            let again = exclusive::released(self.run(claim.kind, &claim.name, call).await?);
             if !matches!(released, Ok(Released::Freed { .. })) {
                 released = again;
             }
@@ -235,7 +235,7 @@ impl RedisStore {
     }
 
     /// Runs a step about `name`, which must be one that can be used here.
-    async fn run(&self, what: What, name: &str, call: Call) -> Result<Value> {
+    async fn run(&self, what: ClaimKind, name: &str, call: Call) -> Result<Value> {
         self.topology.check(what, name)?;
         self.topology.run(name, call).await
     }
@@ -255,8 +255,8 @@ impl Store for RedisStore {
         self.topology.place()
     }
 
-    fn share(&self, name: &str) -> usize {
-        self.topology.share(name)
+    fn failure_domain(&self, name: &str) -> usize {
+        self.topology.failure_domain(name)
     }
 
     fn durability(&self) -> Durability {
@@ -272,13 +272,13 @@ impl Store for RedisStore {
             let (call, decode) = by_kind::acquire(claim);
             let call = holders::taking(call, claim);
             // What passes on in this process is not acknowledged anew, see `pass_on` of the engine; an open latch is nobody's.
-            let call = match claim.what {
-                What::LatchOpen => call,
+            let call = match claim.kind {
+                ClaimKind::LatchOpen => call,
                 _ if claim.heir_of.is_some() => call.takes(),
                 _ => self.taking(call.takes()),
             };
-            let reply = self.run(claim.what, &claim.name, call).await;
-            if matches!(claim.what, What::Permits { .. })
+            let reply = self.run(claim.kind, &claim.name, call).await;
+            if matches!(claim.kind, ClaimKind::Permits { .. })
                 && reply.as_ref().is_err_and(Error::is_in_doubt)
             {
                 self.in_doubt.add(claim.owner, self.extras.env.now());
@@ -294,7 +294,7 @@ impl Store for RedisStore {
             }
             let Some(call) = by_kind::release(claim) else { return Ok(Released::NotHeld) };
             let call = holders::leaving(call, claim);
-            exclusive::released(self.run(claim.what, &claim.name, call).await?)
+            exclusive::released(self.run(claim.kind, &claim.name, call).await?)
         })
     }
 
@@ -304,27 +304,27 @@ impl Store for RedisStore {
 
     fn give_up<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            let call = match claim.what {
-                What::Fair { .. } => fair::give_up(claim),
-                What::Write { .. } => rw::give_up_write(claim),
-                What::Permits { .. } => return self.give_up_permits(claim).await.map(drop),
+            let call = match claim.kind {
+                ClaimKind::Fair { .. } => fair::give_up(claim),
+                ClaimKind::Write { .. } => rw::give_up_write(claim),
+                ClaimKind::Permits { .. } => return self.give_up_permits(claim).await.map(drop),
                 _ => return self.release(claim).await.map(drop),
             };
             let call = holders::leaving(call, claim);
-            self.run(claim.what, &claim.name, call).await.map(drop)
+            self.run(claim.kind, &claim.name, call).await.map(drop)
         })
     }
 
-    fn acquire_all<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Result<Together>> {
+    fn acquire_all<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Result<AttemptAll>> {
         Box::pin(async move {
             let call = multi::acquire(claims).filter(|_| self.topology.together(claims));
             match (call, claims.first()) {
                 (Some(call), Some(first)) => {
                     let call = self.taking(holders::taking_all(call, claims).takes());
-                    let reply = self.run(first.what, &first.name, call).await?;
+                    let reply = self.run(first.kind, &first.name, call).await?;
                     multi::acquired(claims, reply)
                 }
-                _ => Ok(Together::Apart),
+                _ => Ok(AttemptAll::NotAtomic),
             }
         })
     }
@@ -332,12 +332,12 @@ impl Store for RedisStore {
     fn listen<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Listener>> {
         Box::pin(async move {
             let channel = by_kind::channel(claim);
-            self.topology.check(claim.what, &claim.name)?;
+            self.topology.check(claim.kind, &claim.name)?;
             self.topology.listen(&claim.name, &channel).await
         })
     }
 
-    fn inspect<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
+    fn inspect<'a>(&'a self, what: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
         Box::pin(async move {
             let (call, decode) = by_kind::reading(what, name);
             let seen = decode(name, self.run(what, name, call).await?)?;
@@ -345,7 +345,7 @@ impl Store for RedisStore {
         })
     }
 
-    fn force<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
+    fn force<'a>(&'a self, what: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
         Box::pin(async move {
             let (_, decode) = by_kind::reading(what, name);
             let call = by_kind::force(what, name);
@@ -375,8 +375,8 @@ impl Store for RedisStore {
                 Admin::FenceForget => fenced::forget(name),
             };
             let what = match op {
-                Admin::Latch(_) => What::LatchOpen,
-                _ => What::Exclusive,
+                Admin::Latch(_) => ClaimKind::LatchOpen,
+                _ => ClaimKind::Exclusive,
             };
             match self.run(what, name, call).await? {
                 Value::Int(answer) => Ok(answer),
@@ -393,7 +393,7 @@ impl Store for RedisStore {
         Box::pin(async move {
             self.topology.check_command(&claim.name, command)?;
             let call = fenced::guarded(claim, command)?;
-            fenced::guarded_reply(self.run(claim.what, &claim.name, call).await?)
+            fenced::guarded_reply(self.run(claim.kind, &claim.name, call).await?)
         })
     }
 }

@@ -7,7 +7,7 @@ use super::exclusive::{immortal, milliseconds};
 use super::refusal::nonsense;
 use super::wire::{self, Text, millis};
 use crate::error::Result;
-use crate::store::{Claim, Together, What};
+use crate::store::{AttemptAll, Claim, ClaimKind};
 
 static ACQUIRE: Script = Script::new(include_str!("scripts/multi_acquire.lua"));
 
@@ -15,12 +15,12 @@ static ACQUIRE: Script = Script::new(include_str!("scripts/multi_acquire.lua"));
 pub(crate) fn acquire(claims: &[Claim]) -> Option<Call> {
     let first = claims.first()?;
     let alike = |claim: &Claim| {
-        claim.lease == first.lease && matches!(claim.what, What::Exclusive | What::Fenced)
+        claim.lease == first.lease && matches!(claim.kind, ClaimKind::Exclusive | ClaimKind::Fenced)
     };
     if !claims.iter().all(alike) {
         return None;
     }
-    let fenced = || claims.iter().filter(|claim| claim.what == What::Fenced);
+    let fenced = || claims.iter().filter(|claim| claim.kind == ClaimKind::Fenced);
     let keys = claims.len() + fenced().count();
     let bytes: usize = claims.iter().map(|claim| 2 * claim.name.len() + 80).sum();
     let mut call = Call::new(&ACQUIRE, keys, 2 + 2 * claims.len(), bytes);
@@ -32,31 +32,31 @@ pub(crate) fn acquire(claims: &[Claim]) -> Option<Call> {
     }
     call = call.arg(claims.len()).arg(millis(first.lease));
     for claim in claims {
-        call = call.arg(Text(claim.owner)).arg(u8::from(claim.what == What::Fenced));
+        call = call.arg(Text(claim.owner)).arg(u8::from(claim.kind == ClaimKind::Fenced));
     }
     Some(call)
 }
 
-pub(crate) fn acquired(claims: &[Claim], reply: Value) -> Result<Together> {
+pub(crate) fn acquired(claims: &[Claim], reply: Value) -> Result<AttemptAll> {
     let Value::Array(answers) = &reply else { return Err(nonsense("an acquisition", &reply)) };
     match &answers[..] {
         [Value::Int(0), Value::Int(_), Value::Int(-1)] => Err(immortal()),
         [Value::Int(0), Value::Int(at), Value::Int(ttl)] if *at >= 1 => {
             let at = usize::try_from(*at - 1).unwrap_or_default();
-            Ok(Together::Busy { at, ttl: milliseconds(*ttl) })
+            Ok(AttemptAll::Busy { at, ttl: milliseconds(*ttl) })
         }
         [Value::Int(1), tokens @ ..] if tokens.len() == claims.len() => {
-            let token = |(claim, token): (&Claim, &Value)| match (claim.what, token) {
-                (What::Fenced, Value::BulkString(text)) => {
+            let token = |(claim, token): (&Claim, &Value)| match (claim.kind, token) {
+                (ClaimKind::Fenced, Value::BulkString(text)) => {
                     let token = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
                     // Without a token it is not what was asked for.
                     token.map(Some).ok_or_else(|| nonsense("an acquisition", &reply))
                 }
-                (What::Fenced, _) => Err(nonsense("an acquisition", &reply)),
+                (ClaimKind::Fenced, _) => Err(nonsense("an acquisition", &reply)),
                 _ => Ok(None),
             };
             let tokens: Result<Vec<Option<u64>>> = claims.iter().zip(tokens).map(token).collect();
-            Ok(Together::Acquired(tokens?))
+            Ok(AttemptAll::Acquired(tokens?))
         }
         _ => Err(nonsense("an acquisition", &reply)),
     }

@@ -14,8 +14,8 @@ use super::wire::{self, Text};
 use crate::env::Moment;
 use crate::error::Result;
 use crate::owner::Owner;
-use crate::store::state::permits::MOST;
-use crate::store::{Claim, Holder, Mode, PermitsOp, Snapshot, What};
+use crate::store::machine::permits::MOST;
+use crate::store::{Claim, ClaimKind, Holder, Mode, PermitsOp, Snapshot};
 
 /// A script that starts by reading the number under a key.
 macro_rules! counting {
@@ -45,8 +45,8 @@ fn on(script: &'static Script, name: &str, args: usize) -> Call {
 }
 
 pub(crate) fn acquire(claim: &Claim) -> Call {
-    let (count, initial) = match claim.what {
-        What::Permits { count, initial } => (count, initial),
+    let (count, initial) = match claim.kind {
+        ClaimKind::Permits { count, initial } => (count, initial),
         _ => (0, None),
     };
     let call = on(&ACQUIRE, &claim.name, 4)

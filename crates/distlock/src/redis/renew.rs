@@ -2,25 +2,25 @@
 
 use super::call::Call;
 use super::{RedisStore, exclusive, holders, latch, leased, permits, refusal, rw, simple};
-use crate::config;
 use crate::env::BoxFuture;
 use crate::error::Result;
-use crate::store::{Claim, What};
-use crate::together::join_all;
+use crate::locks::config;
+use crate::runtime::join::join_all;
+use crate::store::{Claim, ClaimKind};
 
 /// A renewal script, the slot it is for and whether holders say who they are, and the claims, by index, that it renews.
 type Renewal = (fn(&[&Claim]) -> Call, (u16, bool), Vec<usize>);
 
 /// Which script renews a claim.
-fn renewal(what: What) -> fn(&[&Claim]) -> Call {
+fn renewal(what: ClaimKind) -> fn(&[&Claim]) -> Call {
     match what {
         // A fair lock and a fenced one are fields of a hash like any other.
-        What::Exclusive | What::Fenced | What::Fair { .. } => exclusive::renew,
-        What::Read | What::Write { .. } => rw::renew,
-        What::Simple => simple::renew,
-        What::Permits { .. } => permits::renew,
-        What::LeasedPermits { .. } => leased::renew,
-        What::LatchOpen => latch::renew,
+        ClaimKind::Exclusive | ClaimKind::Fenced | ClaimKind::Fair { .. } => exclusive::renew,
+        ClaimKind::Read | ClaimKind::Write { .. } => rw::renew,
+        ClaimKind::Simple => simple::renew,
+        ClaimKind::Permits { .. } => permits::renew,
+        ClaimKind::LeasedPermits { .. } => leased::renew,
+        ClaimKind::LatchOpen => latch::renew,
     }
 }
 
@@ -31,7 +31,7 @@ impl RedisStore {
         for (index, claim) in claims.iter().enumerate() {
             let slot = self.topology.slot(&claim.name);
             // Those who say who they are have another script.
-            let (script, share) = (renewal(claim.what), (slot, claim.info.is_some()));
+            let (script, share) = (renewal(claim.kind), (slot, claim.info.is_some()));
             let open = batches.iter_mut().rev().find(|(other, at, members)| {
                 *at == share
                     && std::ptr::fn_addr_eq(*other, script)
@@ -65,7 +65,7 @@ impl RedisStore {
     ) -> Vec<Result<bool>> {
         let Some(first) = members.first() else { return Vec::new() };
         let call = holders::renewing(script(&members), &members);
-        let reply = self.run(first.what, &first.name, call).await;
+        let reply = self.run(first.kind, &first.name, call).await;
         if members.len() == 1 || !matches!(&reply, Err(e) if refusal::is_apart(e)) {
             return exclusive::renewed(reply, members.len());
         }
@@ -74,7 +74,7 @@ impl RedisStore {
         let singles = members.iter().map(|claim| {
             let single: BoxFuture<'_, Vec<Result<bool>>> = Box::pin(async move {
                 let call = holders::renewing(script(&[claim]), &[claim]);
-                let reply = self.run(claim.what, &claim.name, call).await;
+                let reply = self.run(claim.kind, &claim.name, call).await;
                 exclusive::renewed(reply, 1)
             });
             single

@@ -7,8 +7,8 @@ use super::exclusive::{self, immortal, milliseconds, parts};
 use super::refusal::nonsense;
 use super::wire::{self, Text, millis};
 use crate::error::Result;
-use crate::store::state::rw::{COMES_AGAIN, STANDS};
-use crate::store::{Attempt, Claim, Holder, Mode, Snapshot, What};
+use crate::store::machine::rw::{COMES_AGAIN, STANDS};
+use crate::store::{Attempt, Claim, ClaimKind, Holder, Mode, Snapshot};
 
 /// A script that begins with what they all need.
 macro_rules! script {
@@ -47,8 +47,8 @@ pub(crate) fn acquire_read(claim: &Claim) -> Call {
 pub(crate) fn acquire_write(claim: &Claim) -> Call {
     let call = call(&ACQUIRE_WRITE, claim, 4).arg(millis(claim.lease)).arg(claim.depth);
     let call = call.arg(millis(COMES_AGAIN));
-    match claim.what {
-        What::Write { waits: true } => call.arg(millis(STANDS)),
+    match claim.kind {
+        ClaimKind::Write { waits: true } => call.arg(millis(STANDS)),
         _ => call,
     }
 }
@@ -82,8 +82,8 @@ pub(crate) fn renew(claims: &[&Claim]) -> Call {
         call = call.arg(&*claim.name);
     }
     for claim in claims {
-        let half = match claim.what {
-            What::Write { .. } => "write",
+        let half = match claim.kind {
+            ClaimKind::Write { .. } => "write",
             _ => "read",
         };
         call = call

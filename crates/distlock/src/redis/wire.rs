@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(millis(Duration::from_millis(1)), 1);
         assert_eq!(millis(Duration::from_micros(1001)), 2);
         assert_eq!(millis(Duration::ZERO), 1);
-        assert_eq!(millis(crate::config::LONGEST), 315_360_000_000);
+        assert_eq!(millis(crate::locks::config::LONGEST), 315_360_000_000);
     }
 
     #[test]

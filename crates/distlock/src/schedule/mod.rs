@@ -7,12 +7,12 @@ use std::fmt;
 use std::future::Future;
 use std::time::{Duration, SystemTime};
 
-use crate::chain::Chain;
 use crate::engine;
 use crate::env::BoxFuture;
 use crate::error::{Error, ErrorKind, Result};
+use crate::guard::Scope;
+use crate::guard::nesting::Nesting;
 use crate::locks::Locks;
-use crate::scope::Scope;
 use node::{Desk, Node, Turn};
 use ticks::Ticks;
 
@@ -182,7 +182,7 @@ impl Schedule {
         while let Some(turn) = node.turn().await? {
             let tick = turn.tick();
             // As in `run`: a function that acquires the schedule's lock would wait for itself otherwise.
-            let work = Chain::of_task().scope(&[&turn.guard], async { job(tick).await });
+            let work = Nesting::of_task().scope(&[&turn.guard], async { job(tick).await });
             let done = turn.guard.while_held(work).await.is_ok();
             node.end(turn, done).await?;
         }
@@ -207,7 +207,7 @@ impl Schedule {
                 }),
             )?;
             let Some(turn) = turn else { return Ok(()) };
-            let work = || Chain::of_thread().scope_blocking(&[&turn.guard], || job(turn.tick()));
+            let work = || Nesting::of_thread().scope_blocking(&[&turn.guard], || job(turn.tick()));
             turn.guard.held_span().in_scope(work);
             node = engine::block_on(
                 &*env,

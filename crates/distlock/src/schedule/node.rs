@@ -6,11 +6,11 @@ use std::task::Poll;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::ticks::Ticks;
-use crate::config;
 use crate::env::{BoxFuture, Env};
 use crate::error::{Error, Result};
 use crate::guard::Guard;
 use crate::kinds::{Mutex, StoredFenceGate};
+use crate::locks::config;
 
 /// How long a node sleeps at most before it reads the time of day again, which may have been set.
 pub(super) const LOOK: Duration = Duration::from_secs(30);

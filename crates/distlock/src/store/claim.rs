@@ -22,7 +22,7 @@ pub struct Claim {
     /// The owner from which the lock passes to this one, without being free in between; `None` otherwise.
     pub heir_of: Option<Owner>,
     /// What is claimed.
-    pub what: What,
+    pub kind: ClaimKind,
     /// The info of the holder, which the store keeps beside the lock for as long as it is held. In an operation that releases,
     /// `Some` only means that info may be kept. `None` if [`Builder::holder_info`](crate::Builder::holder_info) is not set: then the store
     /// must not do any work for it.
@@ -32,12 +32,12 @@ pub struct Claim {
 impl Claim {
     /// Returns the key under which a store keeps the info of this claim's hold: see [`Holder::info_key`].
     pub fn info_key(&self) -> String {
-        match self.what {
-            What::LeasedPermits { .. } => {
+        match self.kind {
+            ClaimKind::LeasedPermits { .. } => {
                 let id = PermitId::of(self.owner, 1).next();
                 id.map(|id| permit_key(&id.to_string()).to_owned()).unwrap_or_default()
             }
-            What::Write { .. } => format!("{}:write", self.owner),
+            ClaimKind::Write { .. } => format!("{}:write", self.owner),
             _ => self.owner.to_string(),
         }
     }
@@ -51,7 +51,7 @@ fn permit_key(id: &str) -> &str {
 /// What a claim claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum What {
+pub enum ClaimKind {
     /// One owner at a time, any number of times.
     Exclusive,
     /// As `Exclusive`, and each acquisition gets a number higher than all before.
@@ -191,7 +191,7 @@ pub enum Released {
 /// The result of [`Store::acquire_all`](super::Store::acquire_all).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Together {
+pub enum AttemptAll {
     /// All are held now; with the fencing token of each, for kinds that issue one.
     Acquired(Vec<Option<u64>>),
     /// None was acquired.
@@ -201,8 +201,8 @@ pub enum Together {
         /// The time to live of its lock.
         ttl: Duration,
     },
-    /// The store cannot acquire these in one atomic operation.
-    Apart,
+    /// The store cannot acquire these in one atomic operation, and acquired none.
+    NotAtomic,
 }
 
 /// The state of a lock in its store.

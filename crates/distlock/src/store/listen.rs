@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 pub struct Topic {
     calls: AtomicU64,
     /// The listeners that wait for the next message. Hardly ever more than one: the engine listens once per name.
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingTasks>,
 }
 
 impl Topic {
@@ -22,9 +22,9 @@ impl Topic {
         let woken = std::mem::take(&mut *waiting);
         drop(waiting);
         match woken {
-            Waiting::Nobody => {}
-            Waiting::One(waker) => waker.wake(),
-            Waiting::Many(mut wakers) => {
+            WaitingTasks::None => {}
+            WaitingTasks::One(waker) => waker.wake(),
+            WaitingTasks::Many(mut wakers) => {
                 // The first one woken asks first, and then waits again in that order: no listener must always be late.
                 wakers.rotate_left(1);
                 wakers.into_iter().for_each(Waker::wake);
@@ -35,24 +35,24 @@ impl Topic {
 
 /// One costs no memory of its own.
 #[derive(Debug, Default)]
-enum Waiting {
+enum WaitingTasks {
     #[default]
-    Nobody,
+    None,
     One(Waker),
     Many(Vec<Waker>),
 }
 
-impl Waiting {
+impl WaitingTasks {
     fn add(&mut self, waker: &Waker) {
         *self = match std::mem::take(self) {
-            Waiting::Nobody => Waiting::One(waker.clone()),
-            Waiting::One(one) if one.will_wake(waker) => Waiting::One(one),
-            Waiting::One(one) => Waiting::Many(vec![one, waker.clone()]),
-            Waiting::Many(mut many) => {
+            WaitingTasks::None => WaitingTasks::One(waker.clone()),
+            WaitingTasks::One(one) if one.will_wake(waker) => WaitingTasks::One(one),
+            WaitingTasks::One(one) => WaitingTasks::Many(vec![one, waker.clone()]),
+            WaitingTasks::Many(mut many) => {
                 if !many.iter().any(|one| one.will_wake(waker)) {
                     many.push(waker.clone());
                 }
-                Waiting::Many(many)
+                WaitingTasks::Many(many)
             }
         };
     }

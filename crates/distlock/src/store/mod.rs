@@ -11,8 +11,8 @@
 //! use std::future::ready;
 //! use std::sync::{Arc, Mutex};
 //! use distlock::env::{BoxFuture, Env, System};
-//! use distlock::store::state::{Around, Machine, Step, Wake, fair::Entry};
-//! use distlock::store::{Attempt, Claim, Listener, Released, Snapshot, Store, Topic, What};
+//! use distlock::store::machine::{MachineContext, Machine, Transition, Wake, fair::FairEntry};
+//! use distlock::store::{Attempt, Claim, Listener, Released, Snapshot, Store, Topic, ClaimKind};
 //! use distlock::{Locks, Owner, Result};
 //!
 //! #[derive(Debug, Default)]
@@ -23,7 +23,7 @@
 //!
 //! /// This store has neither fair nor fenced locks.
 //! struct Nothing;
-//! impl Around for Nothing {
+//! impl MachineContext for Nothing {
 //!     fn listens(&self, _: Owner) -> bool {
 //!         false
 //!     }
@@ -34,12 +34,12 @@
 //!
 //! impl Table {
 //!     /// One atomic operation.
-//!     fn step<T>(&self, name: &str, step: impl FnOnce(Option<Entry>) -> Step<Entry, T>) -> T {
+//!     fn step<T>(&self, name: &str, step: impl FnOnce(Option<Entry>) -> Transition<Entry, T>) -> T {
 //!         let mut entries = self.entries.lock().unwrap();
-//!         let Step { entry, answer, wake } = step(entries.remove(name));
+//!         let Transition { entry, answer, wake } = step(entries.remove(name));
 //!         entries.extend(entry.filter(|e| e.is_live(System.now())).map(|e| (name.into(), e)));
 //!         drop(entries);
-//!         if wake != Wake::Nobody {
+//!         if wake != Wake::None {
 //!             self.released.wake();
 //!         }
 //!         answer
@@ -65,10 +65,10 @@
 //!     fn listen<'a>(&'a self, _: &'a Claim) -> BoxFuture<'a, Result<Listener>> {
 //!         Box::pin(ready(Ok(Listener::new(self.released.clone(), ()))))
 //!     }
-//!     fn inspect<'a>(&'a self, _: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
+//!     fn inspect<'a>(&'a self, _: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
 //!         Box::pin(ready(Ok(self.look(name))))
 //!     }
-//!     fn force<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
+//!     fn force<'a>(&'a self, what: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
 //!         let before = self.look(name);
 //!         self.step(name, |e| Entry::force(e, what, System.now(), &Nothing));
 //!         Box::pin(ready(Ok(before)))
@@ -92,18 +92,18 @@
 mod admin;
 mod claim;
 mod listen;
-pub mod state;
+pub mod machine;
 
 pub use admin::{Admin, Command, LatchOp, LeasedOp, PermitId, PermitsOp, Reply};
-pub use claim::{Attempt, Claim, Holder, Kind, Mode, Released, Snapshot, Together, What};
+pub use claim::{Attempt, AttemptAll, Claim, ClaimKind, Holder, Kind, Mode, Released, Snapshot};
 pub use listen::{Listener, Topic};
 
 use std::fmt::Debug;
 
 use crate::doctor::{Examine, Finding, Level};
-use crate::durability::Durability;
 use crate::env::BoxFuture;
 use crate::error::{Error, ErrorKind, Result};
+use crate::locks::Durability;
 
 /// Keeps locks. A store decides; it never waits.
 ///
@@ -142,7 +142,7 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// Returns a number that is equal for names on the same server, if the store has several servers. The engine renews such names in one
     /// call, because all results of a call come when the last one does.
-    fn share(&self, name: &str) -> usize {
+    fn failure_domain(&self, name: &str) -> usize {
         let _ = name;
         0
     }
@@ -187,9 +187,9 @@ pub trait Store: Debug + Send + Sync + 'static {
     }
 
     /// Acquires all of the claims, which are of one owner, or none, in one atomic operation. Each is at depth 1.
-    fn acquire_all<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Result<Together>> {
+    fn acquire_all<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Result<AttemptAll>> {
         let _ = claims;
-        Box::pin(std::future::ready(Ok(Together::Apart)))
+        Box::pin(std::future::ready(Ok(AttemptAll::NotAtomic)))
     }
 
     /// Subscribes to releases. The future completes when the subscription is acknowledged: from then on the [`Listener`] receives
@@ -197,11 +197,11 @@ pub trait Store: Debug + Send + Sync + 'static {
     fn listen<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Listener>>;
 
     /// Returns the state of `name` now, read as a lock of this kind.
-    fn inspect<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>>;
+    fn inspect<'a>(&'a self, what: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>>;
 
     /// Frees the lock whatever its owner, notifies its listeners, and returns the state before. Of a read-write lock it frees the half
     /// that `what` names.
-    fn force<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>>;
+    fn force<'a>(&'a self, what: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>>;
 
     /// Returns every lock that is held and whose name starts with `prefix`, as far as the store can tell locks from other data.
     fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<Snapshot>>>;

@@ -5,10 +5,10 @@ use std::time::Duration;
 use http::header::RETRY_AFTER;
 use http::{HeaderValue, Response, StatusCode};
 
-use crate::config;
 use crate::error::{Error, ErrorKind};
 use crate::kinds::Mutex;
 use crate::locks::Locks;
+use crate::locks::config;
 
 /// The status of the response while another request holds the lock.
 ///

@@ -30,8 +30,8 @@ async fn what_somebody_with_another_boot_id_holds_is_not_over() {
         store.acquire(&claim("k")).await.unwrap_err(),
         store.release(&at_depth(&a, 0)).await.unwrap_err(),
         store.renew(std::slice::from_ref(&a)).await.remove(0).unwrap_err(),
-        store.inspect(What::Exclusive, "k").await.unwrap_err(),
-        store.force(What::Exclusive, "k").await.unwrap_err(),
+        store.inspect(ClaimKind::Exclusive, "k").await.unwrap_err(),
+        store.force(ClaimKind::Exclusive, "k").await.unwrap_err(),
         store.list("").await.unwrap_err(),
         FileStore::open(&temp.0, Arc::new(System)).unwrap_err(),
     ];

@@ -10,7 +10,7 @@ use super::super::code::Coded;
 use super::super::record::{Ear, Page, Person, Record};
 use super::*;
 use crate::store::PermitId;
-use crate::store::state::{exclusive, fair, fenced, latch, leased, permits, rw, simple};
+use crate::store::machine::{exclusive, fair, fenced, latch, leased, permits, rw, simple};
 
 fn owner() -> impl Strategy<Value = Owner> {
     (any::<u128>(), any::<u64>()).prop_map(|(id, n)| Owner::from_parts(Uuid::from_u128(id), n))
@@ -20,32 +20,32 @@ fn moment() -> impl Strategy<Value = Moment> {
     any::<u64>().prop_map(Moment::from_nanos)
 }
 
-fn hold() -> impl Strategy<Value = exclusive::Entry> {
-    (owner(), any::<u32>(), moment()).prop_map(|(owner, depth, expires)| exclusive::Entry {
+fn hold() -> impl Strategy<Value = exclusive::TimedHold> {
+    (owner(), any::<u32>(), moment()).prop_map(|(owner, depth, expires)| exclusive::TimedHold {
         owner,
         depth,
         expires,
     })
 }
 
-fn entry() -> impl Strategy<Value = Entry> {
-    let place = (owner(), moment()).prop_map(|(owner, until)| fair::Place { owner, until });
-    let waiting = (owner(), moment()).prop_map(|(owner, until)| rw::Waiting { owner, until });
+fn entry() -> impl Strategy<Value = AnyEntry> {
+    let place = (owner(), moment()).prop_map(|(owner, until)| fair::QueuePlace { owner, until });
+    let waiting = (owner(), moment()).prop_map(|(owner, until)| rw::WaitingWriter { owner, until });
     let id = any::<[u8; 16]>().prop_map(PermitId::from_bytes);
     prop_oneof![
         (option::of(hold()), vec(place, 0..9))
-            .prop_map(|(held, queue)| Entry::Hold(fair::Entry { held, queue })),
+            .prop_map(|(held, queue)| AnyEntry::Hold(fair::FairEntry { held, queue })),
         (option::of(hold()), vec(hold(), 0..9), option::of(waiting)).prop_map(
-            |(writer, readers, waiting)| Entry::Rw(rw::Entry { writer, readers, waiting })
+            |(writer, readers, waiting)| AnyEntry::Rw(rw::RwEntry { writer, readers, waiting })
         ),
-        hold().prop_map(|hold| Entry::Simple(simple::Entry(hold))),
+        hold().prop_map(|hold| AnyEntry::Simple(simple::SimpleEntry(hold))),
         (any::<i64>(), hash_map(owner(), any::<u32>(), 0..9))
-            .prop_map(|(left, out)| Entry::Permits(permits::Entry { left, out })),
+            .prop_map(|(left, out)| AnyEntry::Permits(permits::PermitsEntry { left, out })),
         (any::<i64>(), btree_map(id, moment(), 0..9))
-            .prop_map(|(left, out)| Entry::Leased(leased::Entry { left, out })),
+            .prop_map(|(left, out)| AnyEntry::Leased(leased::LeasedEntry { left, out })),
         (option::of(any::<u32>()), hash_map(owner(), (any::<u32>(), moment()), 0..9))
-            .prop_map(|(count, counted)| Entry::Latch(latch::Entry { count, counted })),
-        any::<u64>().prop_map(|highest| Entry::Gate(fenced::Gate { highest })),
+            .prop_map(|(count, counted)| AnyEntry::Latch(latch::LatchEntry { count, counted })),
+        any::<u64>().prop_map(|highest| AnyEntry::Gate(fenced::GateEntry { highest })),
     ]
 }
 

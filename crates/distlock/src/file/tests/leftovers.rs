@@ -86,7 +86,7 @@ async fn whoever_may_stand_in_line_is_not_told_that_nothing_was_done() {
     let temp = Temp::new();
     let store = temp.store_in_virtual_time();
     let patience = Some(Duration::from_secs(300));
-    let fair = || Claim { what: What::Fair { patience }, ..claim("k") };
+    let fair = || Claim { kind: ClaimKind::Fair { patience }, ..claim("k") };
     let dead = write_dead(&temp);
     take_as(&store, &fair(), dead).await;
     let mine = fair();

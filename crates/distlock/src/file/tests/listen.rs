@@ -151,7 +151,7 @@ fn what_is_not_a_pipe_is_not_written_to() {
 async fn an_ear_is_taken_down_once_whoever_is_inside_has_left() {
     let temp = Temp::new();
     let store = temp.store();
-    let waiting = Claim { what: What::Fair { patience: None }, ..claim("k") };
+    let waiting = Claim { kind: ClaimKind::Fair { patience: None }, ..claim("k") };
     let leave_while_locked = async || {
         let listener = store.listen(&waiting).await.unwrap();
         let other = fs::File::open(temp.state_file("k")).unwrap();

@@ -116,23 +116,23 @@ async fn whatever_the_dead_had_is_free() {
     let store = temp.store();
     let dead = write_dead(&temp);
     let kinds = [
-        What::Exclusive,
-        What::Fair { patience: None },
-        What::Read,
-        What::Write { waits: false },
-        What::Simple,
-        What::Permits { count: 3, initial: Some(3) },
-        What::LeasedPermits { count: 3, initial: Some(3) },
+        ClaimKind::Exclusive,
+        ClaimKind::Fair { patience: None },
+        ClaimKind::Read,
+        ClaimKind::Write { waits: false },
+        ClaimKind::Simple,
+        ClaimKind::Permits { count: 3, initial: Some(3) },
+        ClaimKind::LeasedPermits { count: 3, initial: Some(3) },
     ];
     for (number, what) in kinds.into_iter().enumerate() {
-        take_as(&store, &Claim { what, ..claim(&format!("k{number}")) }, dead).await;
+        take_as(&store, &Claim { kind: what, ..claim(&format!("k{number}")) }, dead).await;
     }
     for (number, what) in kinds.into_iter().enumerate() {
         let other = match what {
-            What::Read => What::Write { waits: false },
+            ClaimKind::Read => ClaimKind::Write { waits: false },
             other => other,
         };
-        let next = Claim { what: other, ..claim(&format!("k{number}")) };
+        let next = Claim { kind: other, ..claim(&format!("k{number}")) };
         assert_eq!(store.acquire(&next).await.unwrap(), ACQUIRED, "{what:?}");
     }
     assert!(!temp.0.join(format!("life-{}", dead.simple())).exists(), "nobody needs it any more");
@@ -165,7 +165,7 @@ async fn the_places_and_marks_of_the_dead_are_free() {
     let dead = write_dead(&temp);
     // First in line, and it listens no more.
     let patience = Some(Duration::from_secs(300));
-    let fair = |name| Claim { what: What::Fair { patience }, ..claim(name) };
+    let fair = |name| Claim { kind: ClaimKind::Fair { patience }, ..claim(name) };
     let (holder, waiter, next) = (fair("fair"), fair("fair"), fair("fair"));
     assert_eq!(store.acquire(&holder).await.unwrap(), ACQUIRED);
     assert!(is_busy(&store.acquire(&waiter).await.unwrap()));
@@ -179,12 +179,12 @@ async fn the_places_and_marks_of_the_dead_are_free() {
     store.release(&at_depth(&holder, 0)).await.unwrap();
     assert_eq!(store.acquire(&next).await.unwrap(), ACQUIRED);
     // A writer that waits, behind which readers stand.
-    let reader = Claim { what: What::Read, ..claim("rw") };
+    let reader = Claim { kind: ClaimKind::Read, ..claim("rw") };
     assert_eq!(store.acquire(&reader).await.unwrap(), ACQUIRED);
     let dead = write_dead(&temp);
-    let writer = Claim { what: What::Write { waits: true }, ..claim("rw") };
+    let writer = Claim { kind: ClaimKind::Write { waits: true }, ..claim("rw") };
     assert!(is_busy(&store.acquire(&writer).await.unwrap()));
-    let late = Claim { what: What::Read, ..claim("rw") };
+    let late = Claim { kind: ClaimKind::Read, ..claim("rw") };
     assert!(is_busy(&store.acquire(&late).await.unwrap()));
     let mut work = Some(|turn: &mut Turn<'_>| {
         let mark = turn.record.people.iter_mut().find(|person| person.owner == writer.owner);
@@ -271,15 +271,15 @@ async fn what_holders_say_goes_with_them() {
     let info = Arc::new(HolderInfo::from_text(text).unwrap());
     let a = Claim { info: Some(info.clone()), ..claim("k") };
     store.acquire(&a).await.unwrap();
-    let seen = store.inspect(What::Exclusive, "k").await.unwrap();
+    let seen = store.inspect(ClaimKind::Exclusive, "k").await.unwrap();
     assert_eq!(seen.holders[0].info.as_ref(), Some(&*info));
     assert_eq!(store.list("").await.unwrap()[0].holders, seen.holders);
     let _ear = store.listen(&a).await.unwrap();
-    assert_eq!(store.inspect(What::Exclusive, "k").await.unwrap().waiters, Some(1));
+    assert_eq!(store.inspect(ClaimKind::Exclusive, "k").await.unwrap().waiters, Some(1));
     // Its heir says nothing of itself.
     let heir = Claim { heir_of: Some(a.owner), ..claim("k") };
     store.acquire(&heir).await.unwrap();
-    let seen = store.inspect(What::Exclusive, "k").await.unwrap();
+    let seen = store.inspect(ClaimKind::Exclusive, "k").await.unwrap();
     assert_eq!(seen.holders[0].info, None);
 }
 

@@ -7,8 +7,8 @@ async fn every_step_says_conflict(store: &FileStore, a: &Claim, path: &std::path
         store.acquire(&claim(&a.name)).await.unwrap_err(),
         store.release(&at_depth(a, 0)).await.unwrap_err(),
         store.renew(std::slice::from_ref(a)).await.remove(0).unwrap_err(),
-        store.inspect(What::Exclusive, &a.name).await.unwrap_err(),
-        store.force(What::Exclusive, &a.name).await.unwrap_err(),
+        store.inspect(ClaimKind::Exclusive, &a.name).await.unwrap_err(),
+        store.force(ClaimKind::Exclusive, &a.name).await.unwrap_err(),
     ];
     for error in errors {
         assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
@@ -74,7 +74,7 @@ async fn a_write_that_was_cut_off_did_not_happen() {
         let mut cut = before.clone();
         cut[64..end].copy_from_slice(&after[64..end]);
         fs::write(temp.state_file("k"), &cut).unwrap();
-        let seen = store.inspect(What::Exclusive, "k").await.unwrap();
+        let seen = store.inspect(ClaimKind::Exclusive, "k").await.unwrap();
         assert_eq!(seen.depth_of(&a.owner), 1, "cut at {end}");
     }
     fs::write(temp.state_file("k"), &after).unwrap();
@@ -128,10 +128,11 @@ async fn what_is_held_ends_with_the_boot_and_what_is_counted_does_not() {
     let temp = Temp::new();
     let store = temp.store();
     let hold = claim("mutex");
-    let fenced = Claim { what: What::Fenced, ..claim("fenced") };
-    let some = Claim { what: What::Permits { count: 2, initial: Some(5) }, ..claim("permits") };
+    let fenced = Claim { kind: ClaimKind::Fenced, ..claim("fenced") };
+    let some =
+        Claim { kind: ClaimKind::Permits { count: 2, initial: Some(5) }, ..claim("permits") };
     let leased =
-        Claim { what: What::LeasedPermits { count: 2, initial: Some(5) }, ..claim("leased") };
+        Claim { kind: ClaimKind::LeasedPermits { count: 2, initial: Some(5) }, ..claim("leased") };
     let Attempt::Acquired { token: Some(token) } = store.acquire(&fenced).await.unwrap() else {
         panic!("a token")
     };
@@ -145,10 +146,10 @@ async fn what_is_held_ends_with_the_boot_and_what_is_counted_does_not() {
         reboot(&temp, name);
     }
     assert!(!renewed(&store, &hold).await);
-    assert!(!store.inspect(What::Exclusive, "mutex").await.unwrap().is_held());
+    assert!(!store.inspect(ClaimKind::Exclusive, "mutex").await.unwrap().is_held());
     assert_eq!(store.acquire(&claim("mutex")).await.unwrap(), ACQUIRED);
     let Attempt::Acquired { token: Some(later) } =
-        store.acquire(&Claim { what: What::Fenced, ..claim("fenced") }).await.unwrap()
+        store.acquire(&Claim { kind: ClaimKind::Fenced, ..claim("fenced") }).await.unwrap()
     else {
         panic!("a token")
     };
@@ -235,7 +236,7 @@ async fn what_grows_is_whole_at_every_point() {
     let temp = Temp::new();
     let store = temp.store();
     let path = temp.state_file("k");
-    let reader = || Claim { what: What::Read, ..for_an_hour(claim("k")) };
+    let reader = || Claim { kind: ClaimKind::Read, ..for_an_hour(claim("k")) };
     let (mut readers, mut before) = (0, Vec::new());
     loop {
         assert_eq!(store.acquire(&reader()).await.unwrap(), ACQUIRED);
@@ -244,7 +245,7 @@ async fn what_grows_is_whole_at_every_point() {
             for end in (before.len()..after.len()).step_by(7) {
                 // The new page is half there; the header is not.
                 fs::write(&path, [&before[..], &after[before.len()..end]].concat()).unwrap();
-                let seen = store.inspect(What::Read, "k").await.unwrap();
+                let seen = store.inspect(ClaimKind::Read, "k").await.unwrap();
                 assert_eq!(seen.holders.len(), readers, "cut at {end}");
             }
             break fs::write(&path, &after).unwrap();
@@ -254,6 +255,6 @@ async fn what_grows_is_whole_at_every_point() {
     for _ in 0..200 {
         assert_eq!(store.acquire(&reader()).await.unwrap(), ACQUIRED);
     }
-    let seen = store.inspect(What::Read, "k").await.unwrap();
+    let seen = store.inspect(ClaimKind::Read, "k").await.unwrap();
     assert_eq!(seen.holders.len(), readers + 1 + 200);
 }

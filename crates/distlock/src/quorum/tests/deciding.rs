@@ -239,6 +239,6 @@ fn several_locks_of_a_majority_are_asked_for_one_by_one() {
     paused(async {
         let scene = Scene::new(3);
         let together = scene.quorum().acquire_all(&[scene.claim(LEASE)]).await.unwrap();
-        assert_eq!(together, Together::Apart);
+        assert_eq!(together, AttemptAll::NotAtomic);
     });
 }

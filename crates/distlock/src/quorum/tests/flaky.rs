@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::env::{BoxFuture, Env};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryStore;
-use crate::store::{Attempt, Claim, Listener, Released, Snapshot, Store, What};
+use crate::store::{Attempt, Claim, ClaimKind, Listener, Released, Snapshot, Store};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mood {
@@ -48,7 +48,7 @@ impl Flaky {
     /// What stands there, whatever its mood.
     pub(super) async fn holder(&self, name: &str) -> Option<String> {
         let memory = self.memory.lock().unwrap().clone();
-        let seen = memory.inspect(What::Exclusive, name).await.unwrap();
+        let seen = memory.inspect(ClaimKind::Exclusive, name).await.unwrap();
         seen.holders.into_iter().next().map(|holder| holder.owner)
     }
 
@@ -99,11 +99,11 @@ impl Store for Flaky {
         self.step(move |memory| Box::pin(async move { memory.listen(claim).await }))
     }
 
-    fn inspect<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
+    fn inspect<'a>(&'a self, what: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
         self.step(move |memory| Box::pin(async move { memory.inspect(what, name).await }))
     }
 
-    fn force<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
+    fn force<'a>(&'a self, what: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
         self.step(move |memory| Box::pin(async move { memory.force(what, name).await }))
     }
 

@@ -21,7 +21,7 @@ use super::topology::{Everybody, Part, Somebody};
 use crate::doctor::{Examine, Finding, Level, REACHABLE};
 use crate::env::BoxFuture;
 use crate::error::{Error, ErrorKind};
-use crate::together::join_all;
+use crate::runtime::join::join_all;
 
 impl RedisStore {
     /// Visits everybody at once: one that hangs keeps no other waiting. Then those whom a primary knows better than the others did.

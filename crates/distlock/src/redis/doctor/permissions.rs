@@ -7,7 +7,7 @@ use redis::{Cmd, Value};
 use super::chart::{Chart, LACKS, Refused, Told, Unknown};
 use super::visit::{Line, text, why};
 use crate::doctor::{Examine, Finding, Level};
-use crate::durability::Durability;
+use crate::locks::Durability;
 use crate::redis::acl::{self, Channels, NEEDS, Needs};
 use crate::redis::pubsub::Way;
 use crate::redis::refusal;

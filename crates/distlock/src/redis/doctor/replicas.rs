@@ -2,7 +2,7 @@
 
 use super::chart::Chart;
 use crate::doctor::{Finding, Level};
-use crate::durability::Durability;
+use crate::locks::Durability;
 use crate::redis::topology::{Part, Somebody};
 
 /// A replica that has not been heard of for so many seconds is behind.

@@ -10,9 +10,9 @@ use tokio::task::JoinHandle;
 
 use super::chart::{Chart, LACKS, Told, Unknown};
 use super::{listen, permissions};
-use crate::config;
 use crate::doctor::Examine;
 use crate::error::{Error, Result};
+use crate::locks::config;
 use crate::redis::acl::Needs;
 use crate::redis::pubsub::Way;
 use crate::redis::refusal;

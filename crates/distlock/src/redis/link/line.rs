@@ -10,12 +10,13 @@ use redis::{Cmd, Pipeline, RedisError, Value};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::AbortHandle;
 
+use super::no_reply;
 use crate::env::BoxFuture;
 use crate::error::{Error, ErrorKind, Result};
-use crate::redis::in_time::in_time;
 use crate::redis::kill_list::{ClientId, KillList};
 use crate::redis::refusal;
-use crate::too_late::rounded;
+use crate::runtime::duration::rounded;
+use crate::runtime::timeout::timeout_in_tokio;
 
 /// How many commands may be under way on one connection. What is beyond waits here, where it costs no reply time-out: a
 /// hundred thousand callers at once must not make a healthy server look dead.
@@ -144,7 +145,8 @@ impl Line {
         let in_flight = self.in_flight.clone();
         let _turn = self.turn(&in_flight).await?;
         let unanswered = Unanswered(self.takes.then_some(&*self.driver));
-        let reply = in_time(self.limit, self.connection.send_packed_command(command)).await;
+        let reply = self.connection.send_packed_command(command);
+        let reply = timeout_in_tokio(self.limit, reply).await.unwrap_or_else(no_reply);
         unanswered.done();
         reply.inspect(|reply| self.heed(reply)).map_err(|why| self.unanswered(&why))
     }
@@ -159,7 +161,7 @@ impl Line {
         let _turn = self.turn(&in_flight).await?;
         let unanswered = Unanswered(self.takes.then_some(&*self.driver));
         let replies = self.connection.send_packed_commands(commands, 0, count);
-        let replies = in_time(self.limit, replies).await;
+        let replies = timeout_in_tokio(self.limit, replies).await.unwrap_or_else(no_reply);
         unanswered.done();
         let heed = |replies: &Vec<Value>| replies.iter().for_each(|reply| self.heed(reply));
         replies.inspect(heed).map_err(|why| self.unanswered(&why))

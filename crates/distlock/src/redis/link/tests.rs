@@ -5,7 +5,7 @@ use redis::Value;
 use tokio::time::Instant;
 
 use super::*;
-use crate::durability::Durability;
+use crate::locks::Durability;
 use crate::redis::Target;
 use crate::redis::kill_list::KillLists;
 use crate::redis::tests::{LIMIT, Played};

@@ -14,12 +14,13 @@ use redis::{RedisResult, RedisWrite, ToRedisArgs};
 use super::registry::Plan;
 use super::sharded;
 use super::{Ear, Shared};
-use crate::config;
 use crate::env::BoxFuture;
 use crate::error::{Error, ErrorKind};
+use crate::locks::config;
 use crate::redis::connect::Opened;
-use crate::redis::in_time::in_time;
+use crate::redis::link::no_reply;
 use crate::redis::refusal;
+use crate::runtime::timeout::timeout_in_tokio;
 
 /// How many channels one SUBSCRIBE names: the server answers each one, and should get to other clients in between.
 const CHUNK: usize = 500;
@@ -260,7 +261,9 @@ impl<'a> Service<'a> {
     }
 
     fn send(&mut self, what: What, answer: BoxFuture<'static, RedisResult<()>>) {
-        let answer = Box::pin(in_time(self.shared.dial.reply_timeout, answer));
+        let limit = self.shared.dial.reply_timeout;
+        let answer = async move { timeout_in_tokio(limit, answer).await.unwrap_or_else(no_reply) };
+        let answer = Box::pin(answer);
         self.asked.push(Asked { what, answer });
     }
 

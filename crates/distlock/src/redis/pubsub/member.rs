@@ -11,8 +11,8 @@ use super::registry::State;
 use super::{Ear, Hub, Wish};
 use crate::error::{Error, ErrorKind, Result};
 use crate::redis::connect::Dial;
+use crate::runtime::duration::rounded;
 use crate::store::Topic;
-use crate::too_late::rounded;
 
 /// What a cluster wants of the hubs of its servers.
 #[derive(Debug)]

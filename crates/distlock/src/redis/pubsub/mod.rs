@@ -21,8 +21,8 @@ use self::registry::{Registry, State};
 use super::connect::Dial;
 use crate::env::Moment;
 use crate::error::{Error, ErrorKind, Result};
+use crate::runtime::duration::rounded;
 use crate::store::Listener;
-use crate::too_late::rounded;
 
 /// All subscriptions at one server. Dropping it ends them and closes their connection.
 pub(crate) struct Hub(Arc<Shared>);
@@ -121,7 +121,7 @@ impl Shared {
     fn look_after(self: &Arc<Self>) {
         let first = !std::mem::replace(&mut self.registry().served, true);
         if first {
-            self.dial.env.spawn_apart(Box::pin(actor::run(self.clone())));
+            self.dial.env.spawn_background(Box::pin(actor::run(self.clone())));
         }
         self.changed.notify_one();
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::one_owner::{self, ACQUIRED, FREED, are_conflicts};
 use super::server::{Server, claim, connect, owner};
 use crate::ErrorKind;
-use crate::store::{Attempt, Claim, Holder, Released, Store, What};
+use crate::store::{Attempt, Claim, ClaimKind, Holder, Released, Store};
 
 fn is_busy(answer: &Attempt) -> bool {
     matches!(answer, Attempt::Busy { .. })
@@ -85,7 +85,7 @@ async fn a_lease_below_a_millisecond_is_one_and_ends() {
 #[ignore = "needs a server: cargo xtask test"]
 async fn renewals_answer_each_claim_for_itself() {
     let spoil = ["HSET k8 foreign 1", "PEXPIRE k8 5000", "SET k120 foreign"];
-    one_owner::renewals_answer_each_claim_for_itself(What::Exclusive, &spoil).await;
+    one_owner::renewals_answer_each_claim_for_itself(ClaimKind::Exclusive, &spoil).await;
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn what_is_no_lock_is_a_conflict_and_stays_as_it_is() {
     raw.run::<()>("HSET hash field 1").await;
     raw.run::<()>("RPUSH list x").await;
     let names = ["string", "mortal", "hash", "list"];
-    are_conflicts(&*store, &mut raw, What::Exclusive, &names).await;
+    are_conflicts(&*store, &mut raw, ClaimKind::Exclusive, &names).await;
 }
 
 #[tokio::test]
@@ -141,13 +141,13 @@ async fn inspect_force_and_list_see_what_is_held() {
     assert_eq!(names("app*").await, ["app*"]);
     assert_eq!(names("").await.len(), 4);
 
-    let held = store.inspect(What::Exclusive, "app:a").await.unwrap();
+    let held = store.inspect(ClaimKind::Exclusive, "app:a").await.unwrap();
     assert_eq!(held.holders, [Holder::new(me.to_string(), 2)]);
     assert!(held.ttl.unwrap() > Duration::from_secs(20));
-    assert!(!store.inspect(What::Exclusive, "free").await.unwrap().is_held());
+    assert!(!store.inspect(ClaimKind::Exclusive, "free").await.unwrap().is_held());
 
-    assert_eq!(store.force(What::Exclusive, "app:a").await.unwrap().depth_of(&me), 2);
-    assert!(!store.force(What::Exclusive, "app:a").await.unwrap().is_held());
+    assert_eq!(store.force(ClaimKind::Exclusive, "app:a").await.unwrap().depth_of(&me), 2);
+    assert!(!store.force(ClaimKind::Exclusive, "app:a").await.unwrap().is_held());
     assert!(!raw.run::<bool>("EXISTS app:a").await);
 }
 
@@ -167,7 +167,7 @@ async fn listing_goes_through_many_keys() {
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test"]
 async fn out_of_memory_stops_acquiring_but_nothing_else() {
-    one_owner::out_of_memory_stops_acquiring_but_nothing_else(What::Exclusive).await;
+    one_owner::out_of_memory_stops_acquiring_but_nothing_else(ClaimKind::Exclusive).await;
 }
 
 #[tokio::test]

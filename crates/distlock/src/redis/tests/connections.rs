@@ -10,8 +10,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::server::{
     LATE, Reconnects, Server, claim, connect, connect_observed, eventually, owner,
 };
-use crate::durability::Durability;
 use crate::env::{BoxFuture, System};
+use crate::locks::Durability;
 use crate::redis::{Connector, Endpoint, RedisStore, Stream, Surroundings, Target};
 use crate::store::{Attempt, Store};
 use crate::{ErrorKind, Tracing};

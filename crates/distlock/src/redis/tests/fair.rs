@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::{PushInfo, PushKind, Value};
 
 use super::server::{Raw, Server, claim, connect, owner, patient, promptly};
-use crate::store::{Attempt, Claim, Released, Store, What};
+use crate::store::{Attempt, Claim, ClaimKind, Released, Store};
 use crate::{ErrorKind, Owner};
 
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -14,11 +14,11 @@ const ACQUIRED: Attempt = Attempt::Acquired { token: None };
 const FREED_UNHEARD: Released = Released::Freed { heard_by: 0 };
 
 fn waits(name: &str, owner: Owner) -> Claim {
-    Claim { what: What::Fair { patience: Some(PATIENCE) }, ..claim(name, owner, 1) }
+    Claim { kind: ClaimKind::Fair { patience: Some(PATIENCE) }, ..claim(name, owner, 1) }
 }
 
 fn tries(name: &str, owner: Owner) -> Claim {
-    Claim { what: What::Fair { patience: None }, ..claim(name, owner, 1) }
+    Claim { kind: ClaimKind::Fair { patience: None }, ..claim(name, owner, 1) }
 }
 
 fn freed(name: &str, owner: Owner) -> Claim {
@@ -68,7 +68,7 @@ async fn a_queue_is_a_list_and_a_sorted_set_as_redisson_keeps_them() {
     for key in ["redisson_lock_queue:{k}", "redisson_lock_timeout:{k}"] {
         assert_eq!(raw.run::<i64>(&format!("PTTL {key}")).await, -1);
     }
-    let seen = store.inspect(tries("k", a).what, "k").await.unwrap();
+    let seen = store.inspect(tries("k", a).kind, "k").await.unwrap();
     assert_eq!((seen.depth_of(&holder), seen.queue), (1, vec![a.to_string(), b.to_string()]));
 
     store.acquire(&Claim { name: "x{t}y".into(), ..waits("k", holder) }).await.unwrap();
@@ -291,8 +291,8 @@ async fn what_is_no_queue_is_a_conflict_and_stays_as_it_is() {
         let errors = [
             store.acquire(&waits(name, a)).await.unwrap_err(),
             store.acquire(&tries(name, a)).await.unwrap_err(),
-            store.inspect(tries(name, a).what, name).await.unwrap_err(),
-            store.force(tries(name, a).what, name).await.unwrap_err(),
+            store.inspect(tries(name, a).kind, name).await.unwrap_err(),
+            store.force(tries(name, a).kind, name).await.unwrap_err(),
         ];
         for error in errors {
             assert_eq!(error.kind(), ErrorKind::Conflict, "{name}: {error}");

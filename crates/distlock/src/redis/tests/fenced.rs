@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 use super::server::{Server, claim as exclusive, connect, owner};
-use crate::store::{Admin, Attempt, Claim, Released, Store, What};
+use crate::store::{Admin, Attempt, Claim, ClaimKind, Released, Store};
 use crate::{ErrorKind, Owner, Result};
 
 fn claim(name: &str, owner: Owner, depth: u32) -> Claim {
-    Claim { what: What::Fenced, ..exclusive(name, owner, depth) }
+    Claim { kind: ClaimKind::Fenced, ..exclusive(name, owner, depth) }
 }
 
 async fn token(store: &dyn Store, claim: &Claim) -> u64 {

@@ -8,11 +8,11 @@ use distlock_testkit::proxy::{Delivered, Late};
 use distlock_testkit::{Flavor, Match, Proxy, Server};
 
 use super::server::{claim, owner};
-use crate::durability::Durability;
 use crate::env::System;
+use crate::locks::Durability;
 use crate::redis::kill_list::ClientId;
 use crate::redis::{Net, RedisStore, Surroundings, Target};
-use crate::store::{Claim, Released, Store, What};
+use crate::store::{Claim, ClaimKind, Released, Store};
 use crate::{ErrorKind, Tracing};
 
 /// When a reply is too late.
@@ -112,7 +112,7 @@ fn another_runtime_ends_it_as_well() {
     let proxy = Proxy::start_blocking(server.addr());
     let store = main.block_on(connect(&proxy.url()));
     let old = main.block_on(only_id(&server));
-    side.block_on(store.inspect(What::Exclusive, "late")).unwrap();
+    side.block_on(store.inspect(ClaimKind::Exclusive, "late")).unwrap();
     assert_eq!(main.block_on(ids(&server)).len(), 2);
 
     let mine = claim("late", owner(), 1);
@@ -197,7 +197,7 @@ async fn a_question_that_is_dropped_leaves_the_connection_alone() {
     let old = only_id(&server).await;
     let mut held = proxy.deliver_late(step("asked"), 1);
     {
-        let mut asking = pin!(store.inspect(What::Exclusive, "asked"));
+        let mut asking = pin!(store.inspect(ClaimKind::Exclusive, "asked"));
         tokio::select! {
             _ = &mut asking => panic!("it is held back"),
             () = held.fired(1) => {}

@@ -7,11 +7,11 @@ use distlock_testkit::{Flavor, Match, Proxy, Server as RealServer};
 
 use super::server::{claim as exclusive, connect, owner};
 use crate::redis::RedisStore;
-use crate::store::{Claim, Command, Reply, Store, What};
+use crate::store::{Claim, ClaimKind, Command, Reply, Store};
 use crate::{ErrorKind, Owner};
 
-fn claim(what: What, owner: Owner) -> Claim {
-    Claim { what, ..exclusive("k", owner, 1) }
+fn claim(what: ClaimKind, owner: Owner) -> Claim {
+    Claim { kind: what, ..exclusive("k", owner, 1) }
 }
 
 fn set(value: &str) -> Command {
@@ -33,7 +33,12 @@ async fn everywhere(test: impl AsyncFn(&RealServer, Arc<RedisStore>)) {
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test"]
 async fn the_holder_of_any_kind_may_and_nobody_else_may() {
-    let kinds = [What::Exclusive, What::Fenced, What::Fair { patience: None }, What::Simple];
+    let kinds = [
+        ClaimKind::Exclusive,
+        ClaimKind::Fenced,
+        ClaimKind::Fair { patience: None },
+        ClaimKind::Simple,
+    ];
     everywhere(async |server, store| {
         for what in kinds {
             let (me, other) = (owner(), owner());
@@ -60,19 +65,19 @@ async fn readers_and_writers_may_while_they_hold() {
     everywhere(async |server, store| {
         let me = owner();
         let (field, writer) = (me.to_string(), format!("{me}:write"));
-        let write = claim(What::Write { waits: false }, me);
+        let write = claim(ClaimKind::Write { waits: false }, me);
         server.cli(&["HSET", "k", "mode", "write", &writer, "1"]).await;
         assert_eq!(store.guarded(&write, &set("written")).await.unwrap(), ok());
-        assert_eq!(store.guarded(&claim(What::Read, me), &set("no")).await.unwrap(), None);
+        assert_eq!(store.guarded(&claim(ClaimKind::Read, me), &set("no")).await.unwrap(), None);
 
         server.cli(&["DEL", "k"]).await;
         server.cli(&["HSET", "k", "mode", "read", &field, "2"]).await;
         // Another reader keeps the hash alive, but the holds of this one are over.
-        assert_eq!(store.guarded(&claim(What::Read, me), &set("no")).await.unwrap(), None);
+        assert_eq!(store.guarded(&claim(ClaimKind::Read, me), &set("no")).await.unwrap(), None);
         assert_eq!(store.guarded(&write, &set("no")).await.unwrap(), None);
         let hold = format!("{{k}}:{me}:rwlock_timeout:2");
         server.cli(&["SET", &hold, "1"]).await;
-        assert_eq!(store.guarded(&claim(What::Read, me), &set("read")).await.unwrap(), ok());
+        assert_eq!(store.guarded(&claim(ClaimKind::Read, me), &set("read")).await.unwrap(), ok());
         assert_eq!(server.ask::<String>(&["GET", "{k}:data"]).await, "read");
     })
     .await;
@@ -85,7 +90,7 @@ async fn arguments_and_replies_of_every_shape_arrive_as_they_are() {
         let me = owner();
         store.acquire(&exclusive("k", me, 1)).await.unwrap();
         let send = async |command| {
-            store.guarded(&claim(What::Exclusive, me), &command).await.unwrap().unwrap()
+            store.guarded(&claim(ClaimKind::Exclusive, me), &command).await.unwrap().unwrap()
         };
         let bytes = |bytes: &[u8]| Reply::Bytes(bytes.to_vec());
 
@@ -115,7 +120,7 @@ async fn arguments_and_replies_of_every_shape_arrive_as_they_are() {
 async fn what_the_server_refuses_is_told_from_trouble_with_the_lock() {
     everywhere(async |server, store| {
         let me = owner();
-        let mine = claim(What::Exclusive, me);
+        let mine = claim(ClaimKind::Exclusive, me);
         store.acquire(&mine).await.unwrap();
         server.cli(&["RPUSH", "{k}:list", "x"]).await;
         server.cli(&["SET", "{k}:text", "x"]).await;
@@ -141,7 +146,7 @@ async fn what_the_server_refuses_is_told_from_trouble_with_the_lock() {
         assert_eq!(store.guarded(&mine, &set("x")).await.unwrap(), None);
         server.cli(&["DEL", "k"]).await;
         server.cli(&["HSET", "k", "something", "else"]).await;
-        assert_eq!(store.guarded(&claim(What::Simple, me), &set("x")).await.unwrap(), None);
+        assert_eq!(store.guarded(&claim(ClaimKind::Simple, me), &set("x")).await.unwrap(), None);
         assert!(!server.exists("{k}:data").await);
     })
     .await;
@@ -159,7 +164,7 @@ async fn not_being_allowed_to_look_is_not_a_loss() {
     let me = owner();
     let hash = ["HSET", "k", &me.to_string(), "1"];
     server.cli(&hash).await;
-    let error = store.guarded(&claim(What::Exclusive, me), &set("x")).await.unwrap_err();
+    let error = store.guarded(&claim(ClaimKind::Exclusive, me), &set("x")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config, "{error}");
 }
 
@@ -169,7 +174,7 @@ async fn what_cannot_work_is_refused_before_it_is_sent() {
     let server = RealServer::redis().await;
     let store = connect(&server.url()).await.unwrap();
     let me = owner();
-    store.acquire(&claim(What::Exclusive, me)).await.unwrap();
+    store.acquire(&claim(ClaimKind::Exclusive, me)).await.unwrap();
     server.reset_stats().await;
     let many = (0..8000).fold(Command::new("RPUSH").key("{k}:list"), |c, _| c.arg("x"));
     let mut refused = vec![
@@ -182,10 +187,10 @@ async fn what_cannot_work_is_refused_before_it_is_sent() {
     let names = "subscribe EVAL evalsha FCALL MULTI exec WATCH WAIT BLPOP bzpopmin BLMOVE MONITOR";
     refused.extend(names.split(' ').map(Command::new));
     for command in refused {
-        let error = store.guarded(&claim(What::Exclusive, me), &command).await.unwrap_err();
+        let error = store.guarded(&claim(ClaimKind::Exclusive, me), &command).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config, "{:?}: {error}", command.name());
     }
-    for what in [What::Permits { count: 1, initial: None }, What::LatchOpen] {
+    for what in [ClaimKind::Permits { count: 1, initial: None }, ClaimKind::LatchOpen] {
         let error = store.guarded(&claim(what, me), &set("x")).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     }
@@ -199,7 +204,7 @@ async fn a_lost_reply_is_indeterminate_and_the_command_is_not_sent_again() {
     let server = RealServer::redis().await;
     let proxy = Proxy::start(server.addr()).await;
     let store = connect(&server.url_at(proxy.addr())).await.unwrap();
-    let mine = claim(What::Exclusive, owner());
+    let mine = claim(ClaimKind::Exclusive, owner());
     store.acquire(&mine).await.unwrap();
     let incr = Command::new("INCR").key("{k}:n");
     assert_eq!(store.guarded(&mine, &incr).await.unwrap(), Some(Reply::Int(1)));
@@ -217,7 +222,8 @@ async fn exact_while_the_lock_changes_hands() {
     everywhere(async |server, store| {
         let mut writers = tokio::task::JoinSet::new();
         for _ in 0..12 {
-            let mine = Claim { lease: Duration::from_secs(60), ..claim(What::Exclusive, owner()) };
+            let mine =
+                Claim { lease: Duration::from_secs(60), ..claim(ClaimKind::Exclusive, owner()) };
             store.acquire(&mine).await.unwrap();
             let (store, field) = (store.clone(), mine.owner.to_string());
             writers.spawn(async move {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use distlock_testkit::{Flavor, Server as RealServer};
 
 use super::server::{Server, claim, connect, owner};
-use crate::store::{Attempt, Claim, Released, Store, Together, What};
+use crate::store::{Attempt, AttemptAll, Claim, ClaimKind, Released, Store};
 use crate::{ErrorKind, Owner};
 
 fn claims(names: &[&str], owner: Owner) -> Vec<Claim> {
@@ -14,11 +14,11 @@ fn claims(names: &[&str], owner: Owner) -> Vec<Claim> {
 }
 
 fn fenced(claim: Claim) -> Claim {
-    Claim { what: What::Fenced, ..claim }
+    Claim { kind: ClaimKind::Fenced, ..claim }
 }
 
-fn plain(count: usize) -> Together {
-    Together::Acquired(vec![None; count])
+fn plain(count: usize) -> AttemptAll {
+    AttemptAll::Acquired(vec![None; count])
 }
 
 #[tokio::test]
@@ -50,7 +50,7 @@ async fn all_are_taken_or_none_on_every_server() {
         // One in the way is enough, wherever it stands.
         for (names, at) in [(["a", "b", "c"], 1), (["b", "c", "d"], 0), (["a", "aa", "b"], 2)] {
             match store.acquire_all(&claims(&names, other)).await.unwrap() {
-                Together::Busy { at: busy, ttl } => {
+                AttemptAll::Busy { at: busy, ttl } => {
                     assert_eq!(busy, at, "{flavor:?}");
                     assert!(ttl > Duration::from_secs(20), "{flavor:?}: {ttl:?}");
                 }
@@ -71,7 +71,7 @@ async fn fenced_ones_get_tokens_as_they_do_alone() {
         let wanted = [fenced(claim("a", me, 1)), claim("b", me, 1), fenced(claim("x{t}c", me, 1))];
         let mut last = [0; 2];
         for _ in 0..3 {
-            let Together::Acquired(tokens) = store.acquire_all(&wanted).await.unwrap() else {
+            let AttemptAll::Acquired(tokens) = store.acquire_all(&wanted).await.unwrap() else {
                 panic!("{flavor:?}: they are free, or mine");
             };
             let [Some(a), None, Some(c)] = tokens[..] else { panic!("{flavor:?}: {tokens:?}") };
@@ -92,7 +92,10 @@ async fn fenced_ones_get_tokens_as_they_do_alone() {
         // None is counted if one is busy.
         let before: String = server.ask(&["GET", "redisson_lock_token:{a}"]).await;
         let theirs = claims(&["a", "b"], owner()).into_iter().map(fenced).collect::<Vec<_>>();
-        assert!(matches!(store.acquire_all(&theirs).await.unwrap(), Together::Busy { at: 0, .. }));
+        assert!(matches!(
+            store.acquire_all(&theirs).await.unwrap(),
+            AttemptAll::Busy { at: 0, .. }
+        ));
         let after: String = server.ask(&["GET", "redisson_lock_token:{a}"]).await;
         assert_eq!(before, after, "{flavor:?}");
     }
@@ -165,12 +168,12 @@ async fn what_one_script_cannot_take_is_taken_apart() {
     let store = server.store().await;
     let me = owner();
     let longer = Claim { lease: Duration::from_secs(60), ..claim("b", me, 1) };
-    let simple = Claim { what: What::Simple, ..claim("b", me, 1) };
+    let simple = Claim { kind: ClaimKind::Simple, ..claim("b", me, 1) };
     for other in [longer, simple] {
         let answer = store.acquire_all(&[claim("a", me, 1), other]).await.unwrap();
-        assert_eq!(answer, Together::Apart);
+        assert_eq!(answer, AttemptAll::NotAtomic);
     }
-    assert_eq!(store.acquire_all(&[]).await.unwrap(), Together::Apart);
+    assert_eq!(store.acquire_all(&[]).await.unwrap(), AttemptAll::NotAtomic);
 }
 
 /// A hundred at once is one command that the server runs in well under a second; each has its owner and its time.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::server::{Raw, Server, claim as exclusive, owner};
 use crate::ErrorKind;
-use crate::store::{Attempt, Claim, Released, Store, What};
+use crate::store::{Attempt, Claim, ClaimKind, Released, Store};
 
 pub(super) const ACQUIRED: Attempt = Attempt::Acquired { token: None };
 pub(super) const FREED: Released = Released::Freed { heard_by: 0 };
@@ -12,11 +12,11 @@ pub(super) const FREED: Released = Released::Freed { heard_by: 0 };
 /// One that was deleted, one that is another's, one that is something else: each has its own answer, and none is touched.
 ///
 /// `spoil` are the commands that make `k8` another's lock with five seconds to live, and `k120` no lock.
-pub(super) async fn renewals_answer_each_claim_for_itself(what: What, spoil: &[&str]) {
+pub(super) async fn renewals_answer_each_claim_for_itself(what: ClaimKind, spoil: &[&str]) {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
     let me = owner();
-    let claim = |i| Claim { what, ..exclusive(&format!("k{i}"), me, 1) };
+    let claim = |i| Claim { kind: what, ..exclusive(&format!("k{i}"), me, 1) };
     let claims: Vec<Claim> = (0..250).map(claim).collect();
     for claim in &claims {
         let short = Claim { lease: Duration::from_secs(20), ..claim.clone() };
@@ -40,11 +40,16 @@ pub(super) async fn renewals_answer_each_claim_for_itself(what: What, spoil: &[&
 }
 
 /// Whatever stands under these names is no such lock, and stays as it is.
-pub(super) async fn are_conflicts(store: &dyn Store, raw: &mut Raw, what: What, names: &[&str]) {
+pub(super) async fn are_conflicts(
+    store: &dyn Store,
+    raw: &mut Raw,
+    what: ClaimKind,
+    names: &[&str],
+) {
     for name in names {
         let before: Vec<u8> = raw.run(&format!("DUMP {name}")).await;
         let ttl: i64 = raw.run(&format!("PTTL {name}")).await;
-        let claim = Claim { what, ..exclusive(name, owner(), 1) };
+        let claim = Claim { kind: what, ..exclusive(name, owner(), 1) };
         let errors = [
             store.acquire(&claim).await.unwrap_err(),
             store.inspect(what, name).await.unwrap_err(),
@@ -60,11 +65,11 @@ pub(super) async fn are_conflicts(store: &dyn Store, raw: &mut Raw, what: What, 
 }
 
 /// A hold that is there can be renewed and released on a server without memory.
-pub(super) async fn out_of_memory_stops_acquiring_but_nothing_else(what: What) {
+pub(super) async fn out_of_memory_stops_acquiring_but_nothing_else(what: ClaimKind) {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
     let me = owner();
-    let claim = |name: &str, owner, depth| Claim { what, ..exclusive(name, owner, depth) };
+    let claim = |name: &str, owner, depth| Claim { kind: what, ..exclusive(name, owner, depth) };
     store.acquire(&claim("k", me, 1)).await.unwrap();
     store.acquire(&claim("k", me, 2)).await.unwrap();
     raw.run::<()>("CONFIG SET maxmemory 1").await;
@@ -72,7 +77,7 @@ pub(super) async fn out_of_memory_stops_acquiring_but_nothing_else(what: What) {
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(!raw.run::<bool>("EXISTS new").await);
     assert!(store.renew(&[claim("k", me, 1)]).await.remove(0).unwrap());
-    if what == What::Simple {
+    if what == ClaimKind::Simple {
         // Re-entering writes nothing but the time to live.
         assert_eq!(store.acquire(&claim("k", me, 3)).await.unwrap(), ACQUIRED);
     }

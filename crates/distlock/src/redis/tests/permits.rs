@@ -11,14 +11,14 @@ use redis::{PushInfo, PushKind, Value};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use super::server::{Raw, Server, connect, owner, patient};
-use crate::store::{Admin, Attempt, Claim, Released, Store, What};
+use crate::store::{Admin, Attempt, Claim, ClaimKind, Released, Store};
 use crate::{Error, ErrorKind, Owner};
 
 const TAKEN: Attempt = Attempt::Acquired { token: None };
 
-fn claim(name: &str, owner: Owner, what: What) -> Claim {
+fn claim(name: &str, owner: Owner, what: ClaimKind) -> Claim {
     let lease = Duration::from_secs(30);
-    Claim { name: name.into(), owner, lease, depth: 1, heir_of: None, what, info: None }
+    Claim { name: name.into(), owner, lease, depth: 1, heir_of: None, kind: what, info: None }
 }
 
 fn busy(answer: Attempt) -> Duration {
@@ -40,7 +40,7 @@ fn is_conflict(error: Error) {
 }
 
 /// How many permits of a kind.
-type Permits = fn(u32) -> What;
+type Permits = fn(u32) -> ClaimKind;
 
 /// Whatever stands under these names is no such semaphore, and stays as it is.
 async fn are_conflicts(

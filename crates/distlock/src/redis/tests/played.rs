@@ -8,8 +8,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::Tracing;
-use crate::durability::Durability;
 use crate::env::{BoxFuture, Virtual};
+use crate::locks::Durability;
 use crate::redis::{Connector, Endpoint, Stream, Surroundings};
 
 /// How long its answers may take, on tokio's clock.

@@ -13,22 +13,22 @@ use tokio::net::TcpStream;
 
 use super::server::{Raw, Server};
 use crate::Owner;
-use crate::store::{Attempt, Claim, Released, What};
+use crate::store::{Attempt, Claim, ClaimKind, Released};
 
 const ACQUIRED: Attempt = Attempt::Acquired { token: None };
 const LEFT: Released = Released::Freed { heard_by: 0 };
 
-const WRITE: What = What::Write { waits: false };
-const WAITING: What = What::Write { waits: true };
+const WRITE: ClaimKind = ClaimKind::Write { waits: false };
+const WAITING: ClaimKind = ClaimKind::Write { waits: true };
 
 /// A claim on `k` for thirty seconds.
-fn claim(what: What, owner: Owner, depth: u32) -> Claim {
+fn claim(what: ClaimKind, owner: Owner, depth: u32) -> Claim {
     let lease = Duration::from_secs(30);
-    Claim { name: "k".into(), owner, lease, depth, heir_of: None, what, info: None }
+    Claim { name: "k".into(), owner, lease, depth, heir_of: None, kind: what, info: None }
 }
 
 fn read(owner: Owner, depth: u32) -> Claim {
-    claim(What::Read, owner, depth)
+    claim(ClaimKind::Read, owner, depth)
 }
 
 fn write(owner: Owner, depth: u32) -> Claim {

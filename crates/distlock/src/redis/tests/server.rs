@@ -15,10 +15,10 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, FromRedisValue};
 use uuid::Uuid;
 
-use crate::durability::Durability;
 use crate::env::System;
+use crate::locks::Durability;
 use crate::redis::{Net, RedisStore, Surroundings, Target};
-use crate::store::{Claim, What};
+use crate::store::{Claim, ClaimKind};
 use crate::{Event, Observer, Owner, Result, Subject};
 
 /// When a reply is too late: after longer than a machine that does other things stands still, for a step here is sent once.
@@ -152,7 +152,7 @@ pub(in crate::redis) fn claim(name: &str, owner: Owner, depth: u32) -> Claim {
         lease,
         depth,
         heir_of: None,
-        what: What::Exclusive,
+        kind: ClaimKind::Exclusive,
         info: None,
     }
 }

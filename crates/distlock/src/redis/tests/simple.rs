@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::one_owner::{self, ACQUIRED, FREED, are_conflicts};
 use super::server::{Server, claim as exclusive, connect, owner};
 use crate::Owner;
-use crate::store::{Attempt, Claim, Holder, Released, Store, What};
+use crate::store::{Attempt, Claim, ClaimKind, Holder, Released, Store};
 
 fn claim(name: &str, owner: Owner, depth: u32) -> Claim {
-    Claim { what: What::Simple, ..exclusive(name, owner, depth) }
+    Claim { kind: ClaimKind::Simple, ..exclusive(name, owner, depth) }
 }
 
 #[tokio::test]
@@ -66,7 +66,7 @@ async fn a_lost_hold_cannot_be_reentered_and_passes_only_from_the_one_it_is_inhe
 #[ignore = "needs a server: cargo xtask test"]
 async fn renewals_answer_each_claim_for_itself() {
     let spoil = ["SET k8 foreign PX 5000", "RPUSH k120 foreign"];
-    one_owner::renewals_answer_each_claim_for_itself(What::Simple, &spoil).await;
+    one_owner::renewals_answer_each_claim_for_itself(ClaimKind::Simple, &spoil).await;
 }
 
 #[tokio::test]
@@ -78,10 +78,10 @@ async fn what_is_no_lock_is_a_conflict_and_stays_as_it_is() {
     raw.run::<()>("HSET hash field 1").await;
     raw.run::<()>("RPUSH list x").await;
     store.acquire(&exclusive("mutex", owner(), 1)).await.unwrap();
-    are_conflicts(&*store, &mut raw, What::Simple, &["string", "hash", "list", "mutex"]).await;
+    are_conflicts(&*store, &mut raw, ClaimKind::Simple, &["string", "hash", "list", "mutex"]).await;
     // And the other way round.
     store.acquire(&claim("simple", owner(), 1)).await.unwrap();
-    are_conflicts(&*store, &mut raw, What::Exclusive, &["simple"]).await;
+    are_conflicts(&*store, &mut raw, ClaimKind::Exclusive, &["simple"]).await;
 }
 
 #[tokio::test]
@@ -90,11 +90,11 @@ async fn inspect_and_force_see_a_foreign_holder() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
     raw.run::<()>("SET k 5f4dcc3b5aa765d61d8327deb882cf99 PX 60000").await;
-    let seen = store.inspect(What::Simple, "k").await.unwrap();
+    let seen = store.inspect(ClaimKind::Simple, "k").await.unwrap();
     assert_eq!(seen.holders, [Holder::new("5f4dcc3b5aa765d61d8327deb882cf99", 1)]);
     assert!(seen.ttl.unwrap() > Duration::from_secs(50));
-    assert_eq!(store.force(What::Simple, "k").await.unwrap().holders, seen.holders);
-    assert!(!store.force(What::Simple, "k").await.unwrap().is_held());
+    assert_eq!(store.force(ClaimKind::Simple, "k").await.unwrap().holders, seen.holders);
+    assert!(!store.force(ClaimKind::Simple, "k").await.unwrap().is_held());
     assert!(!raw.run::<bool>("EXISTS k").await);
 }
 
@@ -109,10 +109,10 @@ async fn nobody_is_told_of_a_release_and_nobody_needs_the_permission() {
     let (store, me) = (connect(&url).await.unwrap(), owner());
     assert_eq!(store.acquire(&claim("k", me, 1)).await.unwrap(), ACQUIRED);
     assert!(store.renew(&[claim("k", me, 1)]).await.remove(0).unwrap());
-    assert!(store.inspect(What::Simple, "k").await.unwrap().is_held());
+    assert!(store.inspect(ClaimKind::Simple, "k").await.unwrap().is_held());
     assert_eq!(store.release(&claim("k", me, 0)).await.unwrap(), FREED);
     assert_eq!(store.acquire(&claim("k", me, 1)).await.unwrap(), ACQUIRED);
-    assert!(store.force(What::Simple, "k").await.unwrap().is_held());
+    assert!(store.force(ClaimKind::Simple, "k").await.unwrap().is_held());
     let stats: String = raw.run("INFO commandstats").await;
     assert!(!stats.contains("cmdstat_publish") && !stats.contains("cmdstat_subscribe"), "{stats}");
 }
@@ -120,5 +120,5 @@ async fn nobody_is_told_of_a_release_and_nobody_needs_the_permission() {
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test"]
 async fn out_of_memory_stops_acquiring_but_nothing_else() {
-    one_owner::out_of_memory_stops_acquiring_but_nothing_else(What::Simple).await;
+    one_owner::out_of_memory_stops_acquiring_but_nothing_else(ClaimKind::Simple).await;
 }

@@ -10,9 +10,9 @@ use tokio::time::timeout;
 use super::played::{LIMIT, Played};
 use super::server::{Reconnects, Server, claim, connect, connect_observed, eventually, owner};
 use crate::ErrorKind;
-use crate::durability::Durability;
+use crate::locks::Durability;
 use crate::redis::{RedisStore, Target};
-use crate::store::{Listener, Released, Store, What};
+use crate::store::{ClaimKind, Listener, Released, Store};
 
 async fn hears(listener: &mut Listener) -> bool {
     timeout(Duration::from_secs(30), listener.heard()).await.is_ok()
@@ -49,7 +49,7 @@ async fn a_release_is_heard_by_those_who_listen_to_it() {
     assert!(hears_nothing(&mut other).await);
 
     store.acquire(&claim("k", me, 1)).await.unwrap();
-    store.force(What::Exclusive, "k").await.unwrap();
+    store.force(ClaimKind::Exclusive, "k").await.unwrap();
     assert!(hears(&mut one).await);
     // A Java peer's message, and anything else that anybody may publish.
     for message in ["0", "1", "nonsense"] {

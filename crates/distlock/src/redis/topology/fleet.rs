@@ -167,7 +167,7 @@ impl Fleet {
     }
 
     /// A number that names share if one server serves them.
-    pub(crate) fn share(&self, name: &str) -> usize {
+    pub(crate) fn failure_domain(&self, name: &str) -> usize {
         let view = self.0.view.read().unwrap_or_else(PoisonError::into_inner);
         let owner = view.as_ref().and_then(|view| view.owner(self.0.source.slot(name)));
         owner.unwrap_or(usize::MAX)
@@ -218,7 +218,7 @@ impl Shared {
         *self.view.write().unwrap_or_else(PoisonError::into_inner) = Some(view);
         let _ = self.way.set(way);
         let keeper = keeper::keep(Arc::downgrade(self), self.doubt.clone(), self.dial.env.clone());
-        self.dial.env.spawn_apart(Box::pin(keeper));
+        self.dial.env.spawn_background(Box::pin(keeper));
         Ok(way)
     }
 

@@ -8,8 +8,8 @@ use crate::error::Result;
 use crate::redis::call::Call;
 use crate::redis::link::Links;
 use crate::redis::{list, refusal};
+use crate::runtime::join::join_all;
 use crate::store::Snapshot;
-use crate::together::join_all;
 
 impl Fleet {
     /// Every lock on every server whose name starts with `prefix`.

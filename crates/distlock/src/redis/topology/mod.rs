@@ -34,7 +34,7 @@ use super::list;
 use super::node::Node;
 use crate::env::Env;
 use crate::error::Result;
-use crate::store::{Claim, Command, Listener, Snapshot, What};
+use crate::store::{Claim, ClaimKind, Command, Listener, Snapshot};
 
 /// Where the locks of one store are.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl Topology {
     }
 
     /// Refuses names that cannot be used here, before anything is sent.
-    pub(crate) fn check(&self, what: What, name: &str) -> Result<()> {
+    pub(crate) fn check(&self, what: ClaimKind, name: &str) -> Result<()> {
         match self {
             Topology::Single(_) => Ok(()),
             Topology::Fleet(fleet) => fleet.source().check(what, name),
@@ -88,10 +88,10 @@ impl Topology {
     }
 
     /// A number that names share if one server serves them now.
-    pub(crate) fn share(&self, name: &str) -> usize {
+    pub(crate) fn failure_domain(&self, name: &str) -> usize {
         match self {
             Topology::Single(_) => 0,
-            Topology::Fleet(fleet) => fleet.share(name),
+            Topology::Fleet(fleet) => fleet.failure_domain(name),
         }
     }
 

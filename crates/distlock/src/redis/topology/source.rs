@@ -20,7 +20,7 @@ use crate::redis::connect::Dial;
 use crate::redis::node::Node;
 use crate::redis::pubsub::Way;
 use crate::redis::target::Target;
-use crate::store::{Command, What};
+use crate::store::{ClaimKind, Command};
 
 /// Between two looks at a cluster while nothing is in doubt and somebody listens.
 const ROUND: Duration = Duration::from_secs(2);
@@ -126,10 +126,10 @@ impl Source {
     }
 
     /// Refuses names that cannot be used here.
-    pub(crate) fn check(&self, what: What, name: &str) -> Result<()> {
+    pub(crate) fn check(&self, what: ClaimKind, name: &str) -> Result<()> {
         match (self, what) {
             (Source::Sentinel(_) | Source::Replicated(_), _) => Ok(()),
-            (Source::Cluster(_), What::LatchOpen) => slots::of_latch(name).map(drop),
+            (Source::Cluster(_), ClaimKind::LatchOpen) => slots::of_latch(name).map(drop),
             (Source::Cluster(_), _) => slots::of_name(name).map(drop),
         }
     }

@@ -130,9 +130,9 @@ impl View {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config;
-    use crate::durability::Durability;
     use crate::env::Virtual;
+    use crate::locks::Durability;
+    use crate::locks::config;
     use crate::net::Net;
     use crate::observe::Tracing;
     use crate::redis::connect::Dial;

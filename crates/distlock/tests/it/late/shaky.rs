@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use distlock::env::{BoxFuture, Env, Virtual};
-use distlock::store::state::fair::Entry;
-use distlock::store::state::{Around, Machine, Step, Wake};
-use distlock::store::{Attempt, Claim, Listener, Released, Snapshot, Store, Topic, What};
+use distlock::store::machine::fair::FairEntry;
+use distlock::store::machine::{Machine, MachineContext, Transition, Wake};
+use distlock::store::{Attempt, Claim, ClaimKind, Listener, Released, Snapshot, Store, Topic};
 use distlock::{Error, ErrorKind, Locks, Owner, Result};
 
 /// How long an answer takes: a step that is polled once is on its way.
@@ -20,7 +20,7 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 struct Table {
     env: Virtual,
-    entries: Mutex<HashMap<Arc<str>, Entry>>,
+    entries: Mutex<HashMap<Arc<str>, FairEntry>>,
     released: Arc<Topic>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Shaky {
 /// Neither fair nor fenced locks are kept here.
 struct Nothing;
 
-impl Around for Nothing {
+impl MachineContext for Nothing {
     fn listens(&self, _: Owner) -> bool {
         false
     }
@@ -124,13 +124,17 @@ impl Shaky {
 }
 
 impl Table {
-    fn step<T>(&self, name: &str, step: impl FnOnce(Option<Entry>) -> Step<Entry, T>) -> T {
+    fn step<T>(
+        &self,
+        name: &str,
+        step: impl FnOnce(Option<FairEntry>) -> Transition<FairEntry, T>,
+    ) -> T {
         let mut entries = self.entries.lock().expect("nothing panics with it locked");
-        let Step { entry, answer, wake } = step(entries.remove(name));
+        let Transition { entry, answer, wake } = step(entries.remove(name));
         let now = self.env.now();
         entries.extend(entry.filter(|entry| entry.is_live(now)).map(|entry| (name.into(), entry)));
         drop(entries);
-        if wake != Wake::Nobody {
+        if wake != Wake::None {
             self.released.wake();
         }
         answer
@@ -141,22 +145,23 @@ impl Store for Shaky {
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Attempt>> {
         Box::pin(self.step(|table| {
             let now = table.env.now();
-            table.step(&claim.name, |entry| Entry::acquire(entry, claim, now, &Nothing))
+            table.step(&claim.name, |entry| FairEntry::acquire(entry, claim, now, &Nothing))
         }))
     }
 
     fn release<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Released>> {
         Box::pin(self.step(|table| {
             let now = table.env.now();
-            table.step(&claim.name, |entry| Entry::release(entry, claim, now, &Nothing))
+            table.step(&claim.name, |entry| FairEntry::release(entry, claim, now, &Nothing))
         }))
     }
 
     fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<bool>>> {
         let renew = |table: &Table| -> Vec<bool> {
             let now = table.env.now();
-            let one =
-                |claim: &Claim| table.step(&claim.name, |entry| Entry::renew(entry, claim, now));
+            let one = |claim: &Claim| {
+                table.step(&claim.name, |entry| FairEntry::renew(entry, claim, now))
+            };
             claims.iter().map(one).collect()
         };
         Box::pin(async move {
@@ -171,15 +176,15 @@ impl Store for Shaky {
         Box::pin(self.step(|table| Listener::new(table.released.clone(), ())))
     }
 
-    fn inspect<'a>(&'a self, _: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
+    fn inspect<'a>(&'a self, _: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
         Box::pin(self.step(|_| self.look(name)))
     }
 
-    fn force<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
+    fn force<'a>(&'a self, what: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
         Box::pin(self.step(move |table| {
             let before = self.look(name);
             let now = table.env.now();
-            table.step(name, |entry| Entry::force(entry, what, now, &Nothing));
+            table.step(name, |entry| FairEntry::force(entry, what, now, &Nothing));
             before
         }))
     }

@@ -49,8 +49,8 @@ impl Env for Skewed {
         self.inner.spawn(work);
     }
 
-    fn spawn_apart(&self, work: BoxFuture<'static, ()>) {
-        self.inner.spawn_apart(work);
+    fn spawn_background(&self, work: BoxFuture<'static, ()>) {
+        self.inner.spawn_background(work);
     }
 
     fn spawn_watchdog(&self, work: BoxFuture<'static, ()>) {

@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 
 use super::{Step, agree, anybody};
-use crate::store::What;
+use crate::store::ClaimKind;
 
-const WHAT: What = What::Exclusive;
+const WHAT: ClaimKind = ClaimKind::Exclusive;
 
 fn steps() -> impl Strategy<Value = Step> {
     prop_oneof![

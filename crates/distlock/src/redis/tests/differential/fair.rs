@@ -11,15 +11,15 @@ use super::*;
 use crate::env::{Env, Moment};
 use crate::redis::tests::server::patient;
 use crate::redis::wire;
-use crate::store::state::fair::GRACE;
+use crate::store::machine::fair::GRACE;
 
 /// As far as a sequence counts, and by how much times may differ.
 const WITHIN: Duration = Duration::from_millis(700);
 const CLOSE: i128 = 750;
 
-const PATIENT: What = What::Fair { patience: Some(Duration::from_secs(300)) };
-const HASTY: What = What::Fair { patience: Some(BRIEF) };
-const ONCE: What = What::Fair { patience: None };
+const PATIENT: ClaimKind = ClaimKind::Fair { patience: Some(Duration::from_secs(300)) };
+const HASTY: ClaimKind = ClaimKind::Fair { patience: Some(BRIEF) };
+const ONCE: ClaimKind = ClaimKind::Fair { patience: None };
 
 fn steps() -> impl Strategy<Value = Step> {
     let what = prop_oneof![6 => Just(PATIENT), 2 => Just(HASTY), 2 => Just(ONCE)];

@@ -3,13 +3,13 @@
 use proptest::prelude::*;
 
 use super::{Step, agree, anybody};
-use crate::store::{Admin, What};
+use crate::store::{Admin, ClaimKind};
 
-const WHAT: What = What::Fenced;
+const WHAT: ClaimKind = ClaimKind::Fenced;
 
 /// Mostly fenced: who takes the same lock without a token takes it all the same.
-fn kinds() -> impl Strategy<Value = What> {
-    prop_oneof![3 => Just(WHAT), 1 => Just(What::Exclusive)]
+fn kinds() -> impl Strategy<Value = ClaimKind> {
+    prop_oneof![3 => Just(WHAT), 1 => Just(ClaimKind::Exclusive)]
 }
 
 fn locking() -> impl Strategy<Value = Step> {

@@ -4,9 +4,9 @@ use proptest::prelude::*;
 
 use super::{OWNERS, Step, agree, anybody};
 use crate::Owner;
-use crate::store::{Admin, LatchOp, Snapshot, What};
+use crate::store::{Admin, ClaimKind, LatchOp, Snapshot};
 
-const WHAT: What = What::LatchOpen;
+const WHAT: ClaimKind = ClaimKind::LatchOpen;
 
 fn op(op: LatchOp) -> Step {
     Step::Admin { op: Admin::Latch(op) }

@@ -4,14 +4,14 @@ use proptest::prelude::*;
 
 use super::{Step, agree, anybody};
 use crate::Owner;
-use crate::store::{Admin, LeasedOp, PermitId, Snapshot, What};
+use crate::store::{Admin, ClaimKind, LeasedOp, PermitId, Snapshot};
 
 const PERMITS: u32 = 5;
 
-const WHAT: What = What::LeasedPermits { count: 1, initial: None };
+const WHAT: ClaimKind = ClaimKind::LeasedPermits { count: 1, initial: None };
 
-fn claimed(initial: Option<u32>) -> impl Strategy<Value = What> {
-    (1..5_u32).prop_map(move |count| What::LeasedPermits { count, initial })
+fn claimed(initial: Option<u32>) -> impl Strategy<Value = ClaimKind> {
+    (1..5_u32).prop_map(move |count| ClaimKind::LeasedPermits { count, initial })
 }
 
 fn op(op: LeasedOp) -> Step {

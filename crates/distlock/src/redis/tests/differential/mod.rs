@@ -25,7 +25,7 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use super::server::{connect_with, owner};
 use crate::env::System;
 use crate::memory::MemoryStore;
-use crate::store::{Admin, Attempt, Claim, Listener, Released, Snapshot, Store, What};
+use crate::store::{Admin, Attempt, Claim, ClaimKind, Listener, Released, Snapshot, Store};
 use crate::{Owner, Result};
 
 /// How many sequences, and how long each is at most.
@@ -52,42 +52,42 @@ const NO_STALL: Duration = Duration::from_secs(600);
 pub(super) enum Step {
     Acquire {
         who: usize,
-        what: What,
+        what: ClaimKind,
         depth: u32,
         heir_of: Option<usize>,
     },
     Release {
         who: usize,
-        what: What,
+        what: ClaimKind,
         depth: u32,
     },
     /// For a moment, which shortens nothing.
     Renew {
         who: usize,
-        what: What,
+        what: ClaimKind,
     },
     /// Acquires for a moment that is over when the step ends. What this one held before stays: no step shortens it.
     Expire {
         who: usize,
-        what: What,
+        what: ClaimKind,
     },
     GiveUp {
         who: usize,
-        what: What,
+        what: ClaimKind,
     },
     /// Starts to listen, and stops: a waiter of a fair lock that does not listen may be dead.
     Listen {
         who: usize,
-        what: What,
+        what: ClaimKind,
     },
     Deafen {
         who: usize,
     },
     Force {
-        what: What,
+        what: ClaimKind,
     },
     Inspect {
-        what: What,
+        what: ClaimKind,
     },
     Admin {
         op: Admin,
@@ -111,9 +111,9 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn claim(&self, who: usize, what: What, depth: u32, lease: Duration) -> Claim {
+    fn claim(&self, who: usize, what: ClaimKind, depth: u32, lease: Duration) -> Claim {
         let (name, owner) = (Arc::from(&*self.name), self.owners[who]);
-        Claim { name, owner, lease, depth, heir_of: None, what, info: None }
+        Claim { name, owner, lease, depth, heir_of: None, kind: what, info: None }
     }
 
     /// What is compared: everything but times and the number of listeners.
@@ -220,7 +220,7 @@ fn kind<T: std::fmt::Debug>(answer: Result<T>) -> String {
 /// read as `what`. At the end `clear` is taken by every store, after which no server may have a key left.
 pub(super) fn agree(
     steps: impl Strategy<Value = Step>,
-    what: What,
+    what: ClaimKind,
     invariant: fn(&Snapshot) -> bool,
     clear: &[Step],
 ) {
@@ -232,7 +232,7 @@ pub(super) fn agree(
 pub(super) fn agree_within(
     within: Duration,
     steps: impl Strategy<Value = Step>,
-    what: What,
+    what: ClaimKind,
     invariant: fn(&Snapshot) -> bool,
     clear: &[Step],
 ) {

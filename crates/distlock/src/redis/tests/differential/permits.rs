@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 
 use super::{Step, agree, anybody};
-use crate::store::{Admin, PermitsOp, Snapshot, What};
+use crate::store::{Admin, ClaimKind, PermitsOp, Snapshot};
 
 const PERMITS: u32 = 5;
 
-fn claimed(initial: Option<u32>) -> impl Strategy<Value = What> {
-    (1..7_u32).prop_map(move |count| What::Permits { count, initial })
+fn claimed(initial: Option<u32>) -> impl Strategy<Value = ClaimKind> {
+    (1..7_u32).prop_map(move |count| ClaimKind::Permits { count, initial })
 }
 
 fn op(op: PermitsOp) -> Step {
@@ -59,7 +59,7 @@ fn a_semaphore_never_gains_nor_loses_a_permit() {
         Some(left) => left >= 0 && left + out(seen) == i64::from(PERMITS),
         None => seen.holders.is_empty(),
     };
-    let what = What::Permits { count: 1, initial: None };
+    let what = ClaimKind::Permits { count: 1, initial: None };
     agree(conserving(), what, kept, &[op(PermitsOp::Delete)]);
 }
 
@@ -67,6 +67,6 @@ fn a_semaphore_never_gains_nor_loses_a_permit() {
 #[ignore = "needs a server: cargo xtask test"]
 fn a_semaphore_is_the_same_everywhere() {
     let kept = |seen: &Snapshot| seen.count.is_some() || seen.holders.is_empty();
-    let what = What::Permits { count: 1, initial: None };
+    let what = ClaimKind::Permits { count: 1, initial: None };
     agree(all(), what, kept, &[op(PermitsOp::Delete)]);
 }

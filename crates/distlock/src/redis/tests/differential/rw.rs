@@ -5,16 +5,16 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{Step, agree_within, anybody};
-use crate::store::{Mode, Snapshot, What};
+use crate::store::{ClaimKind, Mode, Snapshot};
 
-const READ: What = What::Read;
-const WRITE: What = What::Write { waits: false };
-const WAITING: What = What::Write { waits: true };
+const READ: ClaimKind = ClaimKind::Read;
+const WRITE: ClaimKind = ClaimKind::Write { waits: false };
+const WAITING: ClaimKind = ClaimKind::Write { waits: true };
 
 /// Readers stand behind a writer for a little longer.
 const WITHIN: Duration = Duration::from_secs(2);
 
-fn anyhow() -> impl Strategy<Value = What> {
+fn anyhow() -> impl Strategy<Value = ClaimKind> {
     prop_oneof![4 => Just(READ), 2 => Just(WRITE), 2 => Just(WAITING)]
 }
 

@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 
 use super::{Step, agree, anybody};
-use crate::store::{Mode, What};
+use crate::store::{ClaimKind, Mode};
 
-const WHAT: What = What::Simple;
+const WHAT: ClaimKind = ClaimKind::Simple;
 
 fn steps() -> impl Strategy<Value = Step> {
     prop_oneof![

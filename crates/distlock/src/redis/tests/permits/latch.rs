@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::redis::tests::server::{Server, connect, owner};
-use crate::store::state::permits::FOREVER;
+use crate::store::machine::permits::FOREVER;
 use crate::store::{Admin, LatchOp, Released, Store};
 
 const CHANNEL: &str = "redisson_countdownlatch__channel__{l}";
@@ -21,7 +21,7 @@ async fn a_latch_is_redissons_number() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
     let mut ear = Ear::on(&server, CHANNEL).await;
-    let wait = claim("l", owner(), What::LatchOpen);
+    let wait = claim("l", owner(), ClaimKind::LatchOpen);
     assert_eq!(store.acquire(&wait).await.unwrap(), TAKEN);
     assert_eq!(store.admin("l", &op(LatchOp::Init(2))).await.unwrap(), 1);
     assert_eq!(store.admin("l", &op(LatchOp::Init(5))).await.unwrap(), 0);
@@ -33,7 +33,7 @@ async fn a_latch_is_redissons_number() {
     assert_eq!(store.admin("l", &count_down()).await.unwrap(), 1);
     assert_eq!(raw.run::<String>("GET l").await, "1");
     assert_eq!(store.admin("l", &op(LatchOp::Count)).await.unwrap(), 1);
-    assert_eq!(store.inspect(What::LatchOpen, "l").await.unwrap().count, Some(1));
+    assert_eq!(store.inspect(ClaimKind::LatchOpen, "l").await.unwrap().count, Some(1));
     assert!(ear.heard(&mut raw).await.is_empty());
 
     assert_eq!(store.admin("l", &count_down()).await.unwrap(), 0);
@@ -107,8 +107,8 @@ async fn a_latch_that_goes_away_is_open_and_called_out() {
     // What Redisson says, and what lets those who wait go; in this order, see the script.
     assert_eq!(ear.heard(&mut raw).await, ["1", "1", "0"]);
     assert_eq!(admin(LatchOp::Init(3)).await, 1);
-    assert_eq!(store.force(What::LatchOpen, "l").await.unwrap().count, Some(3));
-    assert_eq!(store.force(What::LatchOpen, "l").await.unwrap().count, None);
+    assert_eq!(store.force(ClaimKind::LatchOpen, "l").await.unwrap().count, Some(3));
+    assert_eq!(store.force(ClaimKind::LatchOpen, "l").await.unwrap().count, None);
     assert_eq!(ear.heard(&mut raw).await, ["1", "0"]);
     assert!(keys(&mut raw).await.is_empty());
 }
@@ -120,7 +120,7 @@ async fn a_latch_that_java_left_at_zero_is_open() {
     let (store, mut raw) = (server.store().await, server.raw().await);
     for zero in ["0", "-1"] {
         raw.run::<()>(&format!("SET l {zero}")).await;
-        assert_eq!(store.acquire(&claim("l", owner(), What::LatchOpen)).await.unwrap(), TAKEN);
+        assert_eq!(store.acquire(&claim("l", owner(), ClaimKind::LatchOpen)).await.unwrap(), TAKEN);
         assert_eq!(store.admin("l", &op(LatchOp::Count)).await.unwrap(), 0);
         assert_eq!(store.admin("l", &count_down()).await.unwrap(), 0);
         assert!(keys(&mut raw).await.is_empty());
@@ -136,9 +136,9 @@ async fn what_is_no_latch_is_a_conflict_and_stays_as_it_is() {
     raw.run::<()>("SET text x").await;
     for name in ["hash", "text"] {
         let before: Vec<u8> = raw.run(&format!("DUMP {name}")).await;
-        is_conflict(store.acquire(&claim(name, owner(), What::LatchOpen)).await.unwrap_err());
-        is_conflict(store.inspect(What::LatchOpen, name).await.unwrap_err());
-        is_conflict(store.force(What::LatchOpen, name).await.unwrap_err());
+        is_conflict(store.acquire(&claim(name, owner(), ClaimKind::LatchOpen)).await.unwrap_err());
+        is_conflict(store.inspect(ClaimKind::LatchOpen, name).await.unwrap_err());
+        is_conflict(store.force(ClaimKind::LatchOpen, name).await.unwrap_err());
         is_conflict(store.admin(name, &count_down()).await.unwrap_err());
         for o in [LatchOp::Init(1), LatchOp::Count, LatchOp::Reset(1), LatchOp::Delete] {
             is_conflict(store.admin(name, &op(o)).await.unwrap_err());

@@ -2,14 +2,14 @@
 
 use super::*;
 use crate::redis::tests::server::eventually;
-use crate::store::state::permits::FOREVER;
+use crate::store::machine::permits::FOREVER;
 use crate::store::{LeasedOp, PermitId};
 
 const CHANNEL: &str = "redisson_sc:{s}";
 const OUT: &str = "{s}:timeout";
 
-fn some(count: u32) -> What {
-    What::LeasedPermits { count, initial: None }
+fn some(count: u32) -> ClaimKind {
+    ClaimKind::LeasedPermits { count, initial: None }
 }
 
 fn op(op: LeasedOp) -> Admin {
@@ -203,7 +203,7 @@ async fn permits_go_with_the_number_they_were_taken_from() {
         match o {
             Some(o) => drop(store.admin("s", &op(o)).await.unwrap()),
             None => {
-                let what = What::LeasedPermits { count: 1, initial: Some(4) };
+                let what = ClaimKind::LeasedPermits { count: 1, initial: Some(4) };
                 assert_eq!(store.acquire(&claim("s", owner(), what)).await.unwrap(), TAKEN);
             }
         }

@@ -1,14 +1,14 @@
 //! `semaphore`: redisson-protocol §8.
 
 use super::*;
-use crate::store::state::permits::FOREVER;
+use crate::store::machine::permits::FOREVER;
 use crate::store::{Holder, Mode, PermitsOp};
 
 const CHANNEL: &str = "redisson_sc:{s}";
 const OUT: &str = "{s}:distlock_permits";
 
-fn some(count: u32) -> What {
-    What::Permits { count, initial: None }
+fn some(count: u32) -> ClaimKind {
+    ClaimKind::Permits { count, initial: None }
 }
 
 fn op(op: PermitsOp) -> Admin {
@@ -62,7 +62,7 @@ async fn a_first_acquisition_can_say_how_many_permits_there_are() {
     let server = Server::start().await;
     let (store, mut raw) = (server.store().await, server.raw().await);
     let mut ear = Ear::on(&server, CHANNEL).await;
-    let of_two = |count| What::Permits { count, initial: Some(2) };
+    let of_two = |count| ClaimKind::Permits { count, initial: Some(2) };
     assert_eq!(busy(store.acquire(&claim("s", owner(), some(1))).await.unwrap()), FOREVER);
     assert!(keys(&mut raw).await.is_empty());
     assert_eq!(busy(store.acquire(&claim("s", owner(), of_two(3))).await.unwrap()), FOREVER);
@@ -137,7 +137,7 @@ async fn permits_go_with_the_number_they_were_taken_from() {
         store.admin("s", &op(PermitsOp::Delete)).await.unwrap();
     }
     let mine = take(owner()).await;
-    let initial = What::Permits { count: 1, initial: Some(3) };
+    let initial = ClaimKind::Permits { count: 1, initial: Some(3) };
     assert_eq!(store.acquire(&claim("s", owner(), initial)).await.unwrap(), TAKEN);
     assert_eq!(store.release(&mine).await.unwrap(), Released::NotHeld);
     assert_eq!(store.admin("s", &op(PermitsOp::Available)).await.unwrap(), 2);

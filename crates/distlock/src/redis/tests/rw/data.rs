@@ -2,7 +2,7 @@
 
 use super::super::server::{Server, owner};
 use super::{ACQUIRED, LEFT, Messages, WRITE, fields, hold, is_busy, read, write};
-use crate::store::{Claim, Holder, Mode, Released, Store, What};
+use crate::store::{Claim, ClaimKind, Holder, Mode, Released, Store};
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test"]
@@ -108,7 +108,7 @@ async fn every_end_is_called_out_as_redisson_does_and_a_downgrade_too() {
     assert_eq!(messages.next(channel).await, "0");
 
     store.acquire(&read(me, 1)).await.unwrap();
-    store.force(What::Read, "k").await.unwrap();
+    store.force(ClaimKind::Read, "k").await.unwrap();
     assert_eq!(messages.next(channel).await, "0");
     store.acquire(&write(me, 1)).await.unwrap();
     store.force(WRITE, "k").await.unwrap();
@@ -156,14 +156,14 @@ async fn a_snapshot_shows_who_is_there_and_how() {
     let holder =
         |owner: crate::Owner, depth, mode| Holder::with_mode(owner.to_string(), depth, mode);
 
-    assert!(!store.inspect(What::Read, "k").await.unwrap().is_held());
+    assert!(!store.inspect(ClaimKind::Read, "k").await.unwrap().is_held());
     store.acquire(&read(me, 1)).await.unwrap();
     store.acquire(&read(me, 2)).await.unwrap();
     for reader in [dead, other] {
         store.acquire(&read(reader, 1)).await.unwrap();
     }
     raw.run::<()>(&format!("DEL {}", hold(dead, 1))).await;
-    for what in [What::Read, WRITE] {
+    for what in [ClaimKind::Read, WRITE] {
         let seen = store.inspect(what, "k").await.unwrap();
         let expected = [holder(me, 2, Mode::Read), holder(other, 1, Mode::Read)];
         assert_eq!(seen.holders, expected);
@@ -175,7 +175,7 @@ async fn a_snapshot_shows_who_is_there_and_how() {
 
     store.acquire(&write(me, 1)).await.unwrap();
     store.acquire(&read(me, 1)).await.unwrap();
-    let seen = store.inspect(What::Read, "k").await.unwrap();
+    let seen = store.inspect(ClaimKind::Read, "k").await.unwrap();
     assert_eq!(seen.holders, [holder(me, 1, Mode::Write), holder(me, 1, Mode::Read)]);
 }
 
@@ -192,13 +192,13 @@ async fn force_frees_the_half_it_is_told_to_and_leaves_nothing_behind() {
     store.acquire(&read(other, 1)).await.unwrap();
     assert!(!store.force(WRITE, "k").await.unwrap().is_held());
     assert_eq!(raw.all_keys().await.len(), 4);
-    assert_eq!(store.force(What::Read, "k").await.unwrap().depth_of(&me), 2);
+    assert_eq!(store.force(ClaimKind::Read, "k").await.unwrap().depth_of(&me), 2);
     assert!(raw.all_keys().await.is_empty());
-    assert!(!store.force(What::Read, "k").await.unwrap().is_held());
+    assert!(!store.force(ClaimKind::Read, "k").await.unwrap().is_held());
 
     store.acquire(&write(me, 1)).await.unwrap();
     store.acquire(&read(me, 1)).await.unwrap();
-    assert!(!store.force(What::Read, "k").await.unwrap().is_held());
+    assert!(!store.force(ClaimKind::Read, "k").await.unwrap().is_held());
     assert_eq!(raw.all_keys().await.len(), 2);
     assert_eq!(store.force(WRITE, "k").await.unwrap().holders.len(), 2);
     assert!(raw.all_keys().await.is_empty());

@@ -104,7 +104,7 @@ async fn dead_readers_do_not_keep_a_writer_out() {
         store.acquire(&read(dead, 1)).await.unwrap();
         raw.run::<()>(&format!("DEL {}", hold(dead, 1))).await;
     }
-    assert!(!store.inspect(crate::store::What::Read, "k").await.unwrap().is_held());
+    assert!(!store.inspect(crate::store::ClaimKind::Read, "k").await.unwrap().is_held());
     assert_eq!(store.acquire(&write(me, 1)).await.unwrap(), ACQUIRED);
     assert_eq!(raw.hash().await, fields([("mode", "write"), (&format!("{me}:write"), "1")]));
 }

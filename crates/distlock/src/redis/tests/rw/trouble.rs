@@ -3,7 +3,7 @@
 use super::super::server::{Server, connect, owner};
 use super::{ACQUIRED, LEFT, WRITE, busy_for, fields, hold, is_busy, read, write};
 use crate::ErrorKind;
-use crate::store::{Claim, Released, Store, What};
+use crate::store::{Claim, ClaimKind, Released, Store};
 
 #[tokio::test]
 #[ignore = "needs a server: cargo xtask test"]
@@ -24,8 +24,8 @@ async fn what_is_no_read_write_lock_is_a_conflict_and_stays_as_it_is() {
         let errors = [
             store.acquire(&named(read(owner(), 1))).await.unwrap_err(),
             store.acquire(&named(write(owner(), 1))).await.unwrap_err(),
-            store.inspect(What::Read, name).await.unwrap_err(),
-            store.force(What::Read, name).await.unwrap_err(),
+            store.inspect(ClaimKind::Read, name).await.unwrap_err(),
+            store.force(ClaimKind::Read, name).await.unwrap_err(),
             store.force(WRITE, name).await.unwrap_err(),
         ];
         for error in errors {
@@ -117,7 +117,7 @@ async fn redissons_readers_are_readers() {
     assert!(left > 10_000 && left <= 20_000, "{left}");
     let me = owner();
     assert_eq!(store.acquire(&read(me, 1)).await.unwrap(), ACQUIRED);
-    let seen = store.inspect(What::Read, "k").await.unwrap();
+    let seen = store.inspect(ClaimKind::Read, "k").await.unwrap();
     let mut holders: Vec<_> = seen.holders.iter().map(|h| (&*h.owner, h.depth)).collect();
     holders.sort_by_key(|(_, depth)| *depth);
     assert_eq!(holders, [(&*me.to_string(), 1), (java, 2)]);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::server::{Server, owner, promptly};
 use super::{ACQUIRED, LEFT, Messages, WAITING, busy_for, claim, is_busy, read, write};
-use crate::store::{Released, Store, What};
+use crate::store::{ClaimKind, Released, Store};
 
 const SIDE: &str = "{k}:distlock_writer";
 
@@ -150,6 +150,6 @@ async fn a_forced_release_ends_the_standing_as_well() {
     let (store, mut raw) = (server.store().await, server.raw().await);
     store.acquire(&read(owner(), 1)).await.unwrap();
     store.acquire(&claim(WAITING, owner(), 1)).await.unwrap();
-    store.force(What::Read, "k").await.unwrap();
+    store.force(ClaimKind::Read, "k").await.unwrap();
     assert!(raw.all_keys().await.is_empty());
 }

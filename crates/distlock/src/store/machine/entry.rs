@@ -1,0 +1,205 @@
+//! An entry of any kind, and steps on it: what stores keep under a name without knowing which machine it is of.
+
+use super::{
+    Machine, MachineContext, Transition, fair, fenced, latch, leased, permits, rw, simple,
+};
+use crate::env::Moment;
+use crate::error::{Error, ErrorKind};
+use crate::store::{Admin, Attempt, Claim, ClaimKind, Released, Snapshot};
+
+/// One entry of any kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AnyEntry {
+    Hold(fair::FairEntry),
+    Rw(rw::RwEntry),
+    Simple(simple::SimpleEntry),
+    Permits(permits::PermitsEntry),
+    Leased(leased::LeasedEntry),
+    Latch(latch::LatchEntry),
+    Gate(fenced::GateEntry),
+}
+
+/// Another kind of lock stands under the name: here it is back, unchanged.
+#[derive(Debug)]
+pub(crate) struct WrongKind(pub(crate) AnyEntry);
+
+impl WrongKind {
+    /// The error of a caller that asked for another kind. No `From`: a second one for [`Error`] would keep the compiler from inferring the
+    /// error type of `lock.run(async |_| Ok(42)).await?`.
+    pub(crate) fn refused(self) -> Error {
+        let there = match self.0 {
+            AnyEntry::Hold(_) => "a mutex, fair, fenced or spin lock",
+            AnyEntry::Rw(_) => "a read-write lock",
+            AnyEntry::Simple(_) => "a simple lock",
+            AnyEntry::Permits(_) => "a semaphore",
+            AnyEntry::Leased(_) => "a leased semaphore",
+            AnyEntry::Latch(_) => "a latch",
+            AnyEntry::Gate(_) => "a fence gate",
+        };
+        let text = format!("the name is in use by {there}: choose another name for this lock");
+        Error::new(ErrorKind::Conflict, text)
+    }
+}
+
+/// A step on an entry, if that is of the right kind.
+pub(crate) type AnyTransition<T> = Result<Transition<AnyEntry, T>, WrongKind>;
+
+/// A machine whose entries can be kept.
+pub(crate) trait StoredMachine: Machine {
+    fn wrap(self) -> AnyEntry;
+    fn unwrap(entry: AnyEntry) -> Result<Self, WrongKind>;
+}
+
+macro_rules! stored_machines {
+    ($($variant:ident $machine:ty;)*) => {
+        impl AnyEntry {
+            /// Whether anything is left of it at `now`.
+            pub(crate) fn is_live(&self, now: Moment) -> bool {
+                match self {
+                    $(AnyEntry::$variant(entry) => entry.is_live(now),)*
+                }
+            }
+
+            /// What stands there at `now`.
+            pub(crate) fn view(&self, name: &str, now: Moment) -> Snapshot {
+                match self {
+                    $(AnyEntry::$variant(entry) => entry.view(name, now),)*
+                }
+            }
+        }
+
+        $(impl StoredMachine for $machine {
+            fn wrap(self) -> AnyEntry {
+                AnyEntry::$variant(self)
+            }
+
+            fn unwrap(entry: AnyEntry) -> Result<Self, WrongKind> {
+                match entry {
+                    AnyEntry::$variant(entry) => Ok(entry),
+                    other => Err(WrongKind(other)),
+                }
+            }
+        })*
+    };
+}
+
+stored_machines! {
+    Hold fair::FairEntry;
+    Rw rw::RwEntry;
+    Simple simple::SimpleEntry;
+    Permits permits::PermitsEntry;
+    Leased leased::LeasedEntry;
+    Latch latch::LatchEntry;
+    Gate fenced::GateEntry;
+}
+
+/// Runs a step of the machine that serves `what`.
+macro_rules! by_kind {
+    ($what:expr, $entry:expr, $step:ident($($arg:expr),*)) => {
+        match $what {
+            ClaimKind::Exclusive | ClaimKind::Fenced | ClaimKind::Fair { .. } => {
+                run($entry, |entry| fair::FairEntry::$step(entry, $($arg),*))
+            }
+            ClaimKind::Read | ClaimKind::Write { .. } => run($entry, |entry| rw::RwEntry::$step(entry, $($arg),*)),
+            ClaimKind::Simple => run($entry, |entry| simple::SimpleEntry::$step(entry, $($arg),*)),
+            ClaimKind::Permits { .. } => run($entry, |entry| permits::PermitsEntry::$step(entry, $($arg),*)),
+            ClaimKind::LeasedPermits { .. } => run($entry, |entry| leased::LeasedEntry::$step(entry, $($arg),*)),
+            ClaimKind::LatchOpen => run($entry, |entry| latch::LatchEntry::$step(entry, $($arg),*)),
+        }
+    };
+}
+
+fn run<M: StoredMachine, T>(
+    entry: Option<AnyEntry>,
+    step: impl FnOnce(Option<M>) -> Transition<M, T>,
+) -> AnyTransition<T> {
+    let Transition { entry, answer, wake } = step(entry.map(M::unwrap).transpose()?);
+    Ok(Transition { entry: entry.map(M::wrap), answer, wake })
+}
+
+/// [`Store::acquire`](crate::store::Store::acquire).
+pub(crate) fn acquire(
+    entry: Option<AnyEntry>,
+    claim: &Claim,
+    now: Moment,
+    context: &dyn MachineContext,
+) -> AnyTransition<Attempt> {
+    by_kind!(claim.kind, entry, acquire(claim, now, context))
+}
+
+/// [`Store::release`](crate::store::Store::release).
+pub(crate) fn release(
+    entry: Option<AnyEntry>,
+    claim: &Claim,
+    now: Moment,
+    context: &dyn MachineContext,
+) -> AnyTransition<Released> {
+    by_kind!(claim.kind, entry, release(claim, now, context))
+}
+
+/// [`Store::renew`](crate::store::Store::renew) of one claim.
+pub(crate) fn renew(entry: Option<AnyEntry>, claim: &Claim, now: Moment) -> AnyTransition<bool> {
+    by_kind!(claim.kind, entry, renew(claim, now))
+}
+
+/// [`Store::give_up`](crate::store::Store::give_up).
+pub(crate) fn give_up(
+    entry: Option<AnyEntry>,
+    claim: &Claim,
+    now: Moment,
+    context: &dyn MachineContext,
+) -> AnyTransition<()> {
+    by_kind!(claim.kind, entry, give_up(claim, now, context))
+}
+
+/// [`Store::force`](crate::store::Store::force): what stood there, if that is gone now.
+pub(crate) fn force(
+    entry: Option<AnyEntry>,
+    what: ClaimKind,
+    name: &str,
+    now: Moment,
+    context: &dyn MachineContext,
+) -> AnyTransition<Snapshot> {
+    let before = entry.as_ref().map(|entry| entry.view(name, now));
+    let step = by_kind!(what, entry, force(what, now, context))?;
+    // Still held: it is held in another way than was to be freed.
+    let still = step.entry.as_ref().is_some_and(|after| after.view(name, now).is_held());
+    let answer = before.filter(|_| !still).unwrap_or_else(|| Snapshot::free(name));
+    Ok(Transition { entry: step.entry, answer, wake: step.wake })
+}
+
+/// [`Store::admin`](crate::store::Store::admin).
+pub(crate) fn admin(entry: Option<AnyEntry>, op: &Admin, now: Moment) -> AnyTransition<i64> {
+    match op {
+        Admin::Permits(_) => run(entry, |entry| permits::PermitsEntry::admin(entry, op, now)),
+        Admin::Leased(_) => run(entry, |entry| leased::LeasedEntry::admin(entry, op, now)),
+        Admin::Latch(_) => run(entry, |entry| latch::LatchEntry::admin(entry, op, now)),
+        Admin::Fence { .. } | Admin::FenceForget => {
+            run(entry, |entry| fenced::GateEntry::admin(entry, op, now))
+        }
+    }
+}
+
+/// Where the operation finds its entry: a gate has nothing to do with the lock of the same name.
+pub(crate) fn place_of(name: &str, op: &Admin) -> String {
+    match op {
+        Admin::Fence { .. } | Admin::FenceForget => format!("{name}\0fence"),
+        _ => name.to_owned(),
+    }
+}
+
+impl AnyEntry {
+    /// Whether it is what claims of this kind find.
+    pub(crate) fn is_of(&self, what: ClaimKind) -> bool {
+        match what {
+            ClaimKind::Exclusive | ClaimKind::Fenced | ClaimKind::Fair { .. } => {
+                matches!(self, AnyEntry::Hold(_))
+            }
+            ClaimKind::Read | ClaimKind::Write { .. } => matches!(self, AnyEntry::Rw(_)),
+            ClaimKind::Simple => matches!(self, AnyEntry::Simple(_)),
+            ClaimKind::Permits { .. } => matches!(self, AnyEntry::Permits(_)),
+            ClaimKind::LeasedPermits { .. } => matches!(self, AnyEntry::Leased(_)),
+            ClaimKind::LatchOpen => matches!(self, AnyEntry::Latch(_)),
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! Many readers or one writer: what `scripts/rw_*.lua` do, in Rust.
+
+use std::time::Duration;
+
+use super::exclusive::TimedHold;
+use super::{Machine, MachineContext, Transition};
+use crate::env::Moment;
+use crate::owner::Owner;
+use crate::store::{Attempt, Claim, ClaimKind, Holder, Mode, Released, Snapshot};
+
+/// For how long readers who come later stand behind a writer that waits, unless it comes again. Long enough for one that
+/// comes a little late, short enough to be borne by readers behind one that died.
+pub const STANDS: Duration = Duration::from_millis(2500);
+
+/// How soon a writer that waits comes again, and a reader that stands behind it.
+pub const COMES_AGAIN: Duration = Duration::from_secs(1);
+
+/// A read-write lock: its writer or its readers, and who waits to write.
+///
+/// All holds of one reader last equally long, so a reader is one hold with a depth: as long as the longest lease it was
+/// given. The writer may read as well; then it stays as a writer at least as long as it may read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RwEntry {
+    /// Who writes.
+    pub writer: Option<TimedHold>,
+    /// Who reads, each with a lease of its own. While somebody writes, that one alone.
+    pub readers: Vec<TimedHold>,
+    /// The writer that new readers stand behind.
+    pub waiting: Option<WaitingWriter>,
+}
+
+/// A writer that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitingWriter {
+    /// Who waits.
+    pub owner: Owner,
+    /// When it is forgotten unless it comes again.
+    pub until: Moment,
+}
+
+impl RwEntry {
+    /// What is left of an entry at `now`.
+    fn live(entry: Option<RwEntry>, now: Moment) -> RwEntry {
+        let mut entry = entry.unwrap_or_default();
+        entry.writer.take_if(|writer| writer.expires <= now);
+        entry.readers.retain(|reader| reader.expires > now);
+        entry.waiting.take_if(|waiting| waiting.until <= now);
+        entry
+    }
+
+    /// `None` if nothing is left.
+    fn some(self) -> Option<RwEntry> {
+        (self != RwEntry::default()).then_some(self)
+    }
+
+    fn reader(&mut self, owner: Owner) -> Option<&mut TimedHold> {
+        self.readers.iter_mut().find(|reader| reader.owner == owner)
+    }
+
+    fn writes(&self, owner: Owner) -> bool {
+        self.writer.as_ref().is_some_and(|writer| writer.owner == owner)
+    }
+
+    /// The writer lasts at least as long as what it reads.
+    fn cover(&mut self, until: Moment) {
+        if let Some(writer) = &mut self.writer {
+            writer.expires = writer.expires.max(until);
+        }
+    }
+
+    /// How long a reader that comes now has to stay out; `None` if it may enter.
+    fn keeps_out(&self, owner: Owner, now: Moment) -> Option<Duration> {
+        match (&self.writer, self.waiting) {
+            (Some(writer), _) if writer.owner == owner => None,
+            (Some(writer), _) => Some(writer.ttl(now)),
+            (None, Some(waiting)) if waiting.owner != owner => {
+                Some(waiting.until.since(now).min(COMES_AGAIN))
+            }
+            (None, _) => None,
+        }
+    }
+
+    fn read(&mut self, claim: &Claim, now: Moment) -> Attempt {
+        let Claim { owner, depth, lease, .. } = *claim;
+        let mut expires = now.after(lease);
+        match self.reader(owner) {
+            Some(own) => {
+                expires = own.expires.max(expires);
+                *own = TimedHold { owner, depth, expires };
+            }
+            // The earlier hold is gone: it cannot be re-entered.
+            None if depth != 1 => return Attempt::Busy { ttl: Duration::ZERO },
+            None => match self.keeps_out(owner, now) {
+                Some(ttl) => return Attempt::Busy { ttl },
+                None => self.readers.push(TimedHold { owner, depth, expires }),
+            },
+        }
+        self.cover(expires);
+        Attempt::Acquired { token: None }
+    }
+
+    fn write(&mut self, claim: &Claim, waits: bool, now: Moment) -> Attempt {
+        let Claim { owner, depth, lease, .. } = *claim;
+        let expires = now.after(lease);
+        match &mut self.writer {
+            Some(own) if own.owner == owner => {
+                let expires = own.expires.max(expires);
+                *own = TimedHold { owner, depth, expires };
+            }
+            // Readers need not stand behind anybody now: they are kept out, and may be next.
+            Some(other) => return Attempt::Busy { ttl: other.ttl(now) },
+            None if depth != 1 => return Attempt::Busy { ttl: Duration::ZERO },
+            None => {
+                if let Some(ttl) = self.readers.iter().map(|reader| reader.ttl(now)).max() {
+                    return self.wait_for_readers(owner, ttl, waits, now);
+                }
+                self.writer = Some(TimedHold { owner, depth, expires });
+                self.waiting.take_if(|waiting| waiting.owner == owner);
+            }
+        }
+        Attempt::Acquired { token: None }
+    }
+
+    fn wait_for_readers(
+        &mut self,
+        owner: Owner,
+        ttl: Duration,
+        waits: bool,
+        now: Moment,
+    ) -> Attempt {
+        if !waits {
+            return Attempt::Busy { ttl };
+        }
+        // One that reads itself would wait for ever, and everybody behind it.
+        let reads = self.reader(owner).is_some();
+        if !reads && self.waiting.is_none_or(|waiting| waiting.owner == owner) {
+            self.waiting = Some(WaitingWriter { owner, until: now.after(STANDS) });
+        }
+        Attempt::Busy { ttl: ttl.min(COMES_AGAIN) }
+    }
+
+    fn holders(&self, now: Moment) -> Vec<Holder> {
+        let show =
+            |hold: &TimedHold, mode| Holder::with_mode(hold.owner.to_string(), hold.depth, mode);
+        let live = |hold: &&TimedHold| hold.expires > now;
+        let writer = self.writer.iter().filter(live).map(|hold| show(hold, Mode::Write));
+        let readers = self.readers.iter().filter(live).map(|hold| show(hold, Mode::Read));
+        writer.chain(readers).collect()
+    }
+}
+
+impl Machine for RwEntry {
+    fn is_live(&self, now: Moment) -> bool {
+        self.writer.iter().chain(&self.readers).any(|hold| hold.expires > now)
+            || self.waiting.is_some_and(|waiting| waiting.until > now)
+    }
+
+    fn acquire(
+        entry: Option<RwEntry>,
+        claim: &Claim,
+        now: Moment,
+        _: &dyn MachineContext,
+    ) -> Transition<RwEntry, Attempt> {
+        let mut entry = RwEntry::live(entry, now);
+        let answer = match claim.kind {
+            ClaimKind::Write { waits } => entry.write(claim, waits, now),
+            _ => entry.read(claim, now),
+        };
+        Transition::silent(entry.some(), answer)
+    }
+
+    fn release(
+        entry: Option<RwEntry>,
+        claim: &Claim,
+        now: Moment,
+        _: &dyn MachineContext,
+    ) -> Transition<RwEntry, Released> {
+        let mut entry = RwEntry::live(entry, now);
+        let Claim { owner, depth, .. } = *claim;
+        let writes = matches!(claim.kind, ClaimKind::Write { .. });
+        if depth > 0 {
+            let own = match writes {
+                true => entry.writer.as_mut().filter(|writer| writer.owner == owner),
+                false => entry.reader(owner),
+            };
+            let answer = match own {
+                Some(own) => {
+                    own.depth = depth;
+                    Released::StillHeld
+                }
+                None => Released::NotHeld,
+            };
+            return Transition::silent(entry.some(), answer);
+        }
+        let (held, tell) = if writes {
+            // Whoever stands behind it may come, and so may other readers if it reads on.
+            let waited = entry.waiting.take_if(|waiting| waiting.owner == owner).is_some();
+            let held = entry.writer.take_if(|writer| writer.owner == owner).is_some();
+            (held, held || waited)
+        } else {
+            let before = entry.readers.len();
+            entry.readers.retain(|reader| reader.owner != owner);
+            let held = entry.readers.len() < before;
+            (held, held && entry.writer.is_none() && entry.readers.is_empty())
+        };
+        let answer = if held { Released::Freed { heard_by: 0 } } else { Released::NotHeld };
+        match tell {
+            true => Transition::waking_all(entry.some(), answer),
+            false => Transition::silent(entry.some(), answer),
+        }
+    }
+
+    fn renew(entry: Option<RwEntry>, claim: &Claim, now: Moment) -> Transition<RwEntry, bool> {
+        let mut entry = RwEntry::live(entry, now);
+        let expires = now.after(claim.lease);
+        let read = entry.reader(claim.owner);
+        let held = if matches!(claim.kind, ClaimKind::Write { .. }) {
+            let reads = read.map(|own| own.expires);
+            let held = entry.writes(claim.owner);
+            if held && let Some(own) = &mut entry.writer {
+                own.expires = own.expires.max(reads.map_or(expires, |reads| reads.max(expires)));
+            }
+            held
+        } else {
+            let held = read.map(|own| own.expires = own.expires.max(expires)).is_some();
+            if held {
+                entry.cover(expires);
+            }
+            held
+        };
+        Transition::silent(entry.some(), held)
+    }
+
+    fn give_up(
+        entry: Option<RwEntry>,
+        claim: &Claim,
+        now: Moment,
+        context: &dyn MachineContext,
+    ) -> Transition<RwEntry, ()> {
+        let claim = Claim { depth: 0, ..claim.clone() };
+        let Transition { entry, wake, .. } = RwEntry::release(entry, &claim, now, context);
+        Transition { entry, answer: (), wake }
+    }
+
+    fn force(
+        entry: Option<RwEntry>,
+        what: ClaimKind,
+        now: Moment,
+        _: &dyn MachineContext,
+    ) -> Transition<RwEntry, ()> {
+        let entry = RwEntry::live(entry, now);
+        let matches = match what {
+            ClaimKind::Write { .. } => entry.writer.is_some(),
+            _ => entry.writer.is_none() && !entry.readers.is_empty(),
+        };
+        match matches {
+            true => Transition::waking_all(None, ()),
+            false => Transition::silent(entry.some(), ()),
+        }
+    }
+
+    fn view(&self, name: &str, now: Moment) -> Snapshot {
+        let holders = self.holders(now);
+        // The writer outlasts what it reads.
+        let ttl = self.writer.iter().chain(&self.readers).map(|hold| hold.ttl(now)).max();
+        match ttl {
+            Some(ttl) if !holders.is_empty() => Snapshot::held(name, holders, ttl),
+            _ => Snapshot::free(name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Alone;
+
+    impl MachineContext for Alone {
+        fn listens(&self, _: Owner) -> bool {
+            false
+        }
+
+        fn token(&self) -> u64 {
+            0
+        }
+    }
+
+    /// A lock and a clock.
+    #[derive(Default)]
+    struct Lock {
+        entry: Option<RwEntry>,
+        millis: u64,
+    }
+
+    impl Lock {
+        fn now(&self) -> Moment {
+            Moment::from_nanos((1 + self.millis) * 1_000_000)
+        }
+
+        fn acquire(&mut self, what: ClaimKind, owner: Owner, lease: u64) -> Attempt {
+            let (name, lease) = ("k".into(), Duration::from_millis(lease));
+            let claim =
+                Claim { name, owner, lease, depth: 1, heir_of: None, kind: what, info: None };
+            let step = RwEntry::acquire(self.entry.take(), &claim, self.now(), &Alone);
+            self.entry = step.entry;
+            step.answer
+        }
+    }
+
+    fn owners<const N: usize>() -> [Owner; N] {
+        std::array::from_fn(|_| Owner::mint(uuid::Uuid::nil()))
+    }
+
+    const ACQUIRED: Attempt = Attempt::Acquired { token: None };
+
+    fn busy(millis: u64) -> Attempt {
+        Attempt::Busy { ttl: Duration::from_millis(millis) }
+    }
+
+    /// Redisson: testReadLockExpiration, testReadLockLeaseTimeoutDiffThreadsRRW.
+    #[test]
+    fn a_writer_enters_when_the_last_lease_ends() {
+        let (mut lock, [long, short, writer]) = (Lock::default(), owners());
+        lock.acquire(ClaimKind::Read, long, 10_000);
+        lock.acquire(ClaimKind::Read, short, 3_000);
+        let single = ClaimKind::Write { waits: false };
+        assert_eq!(lock.acquire(single, writer, 1), busy(10_000));
+        lock.millis = 9_999;
+        assert_eq!(lock.acquire(single, writer, 1), busy(1));
+        lock.millis = 10_000;
+        assert_eq!(lock.acquire(single, writer, 1), ACQUIRED);
+    }
+
+    #[test]
+    fn a_writer_that_does_not_come_again_is_forgotten() {
+        let (mut lock, [reader, writer, late]) = (Lock::default(), owners());
+        lock.acquire(ClaimKind::Read, reader, 60_000);
+        assert_eq!(lock.acquire(ClaimKind::Write { waits: true }, writer, 1), busy(1_000));
+        assert_eq!(lock.acquire(ClaimKind::Read, late, 1), busy(1_000));
+        lock.millis = 2_499;
+        assert_eq!(lock.acquire(ClaimKind::Read, late, 1), busy(1));
+        lock.millis = 2_500;
+        assert_eq!(lock.acquire(ClaimKind::Read, late, 1), ACQUIRED);
+    }
+
+    #[test]
+    fn a_writer_outlasts_what_it_reads() {
+        let (mut lock, [writer, reader]) = (Lock::default(), owners());
+        lock.acquire(ClaimKind::Write { waits: false }, writer, 1_000);
+        assert_eq!(lock.acquire(ClaimKind::Read, writer, 5_000), ACQUIRED);
+        lock.millis = 1_000;
+        assert_eq!(lock.acquire(ClaimKind::Read, reader, 1), busy(4_000));
+    }
+}
