@@ -1,4 +1,4 @@
-//! For programs without a runtime.
+//! [`block_on`]: for programs without a runtime.
 
 use std::future::{Future, IntoFuture};
 use std::pin::pin;
@@ -12,9 +12,9 @@ use crate::guard::nesting;
 
 /// Waits for something of this library on the calling thread; no runtime is needed.
 ///
-/// What is done most has a method of its own: [`Acquire::blocking`](crate::Acquire::blocking), [`Acquire::run_blocking`](crate::Acquire::run_blocking),
-/// [`Guard::unlock_blocking`](crate::Guard::unlock_blocking), [`Locks::connect_blocking`](crate::Locks::connect_blocking). This is for all the
-/// rest: questions, counts, latches, closing. Not for use inside async code, where it would stop the other tasks of the thread.
+/// The most frequent operations have a method of their own: [`Acquire::blocking`](crate::Acquire::blocking), [`Acquire::run_blocking`](crate::Acquire::run_blocking),
+/// [`Guard::unlock_blocking`](crate::Guard::unlock_blocking), [`Locks::connect_blocking`](crate::Locks::connect_blocking). This is for all
+/// others: queries, counts, latches, closing. Not for use inside async code, where it would stop the other tasks of the thread.
 ///
 /// ```
 /// use distlock::{Locks, block_on};
@@ -36,7 +36,7 @@ use crate::guard::nesting;
 pub fn block_on<F: IntoFuture>(work: F) -> F::Output {
     struct Parked {
         thread: Thread,
-        /// The work may park this thread for reasons of its own, and so take our call; this one it cannot take.
+        /// The work may park this thread for reasons of its own and consume an `unpark`; it cannot consume this.
         woken: AtomicBool,
     }
 

@@ -1,4 +1,4 @@
-//! tokio-util's `CancellationToken`: a lock that is lost cancels one, and one that is cancelled ends a wait.
+//! tokio-util's `CancellationToken`: the loss of a lock cancels one, and the cancellation of one ends a wait.
 
 use std::sync::Arc;
 
@@ -11,21 +11,22 @@ use crate::guard::Guard;
 use crate::guard::loss::any_lost_or_all_released;
 use crate::kinds::MultiGuard;
 
-/// A token that is cancelled when one of these is lost. A single hold has one such task, however many tokens there are.
+/// Returns a token that is cancelled when one of these holds is lost. A single hold has one task that watches it, however many tokens there
+/// are.
 pub(crate) fn token(each: Vec<Arc<Vitals>>, env: &Arc<dyn Env>) -> CancellationToken {
     match &each[..] {
-        [one] => one.token.get_or_init(|| watched(each.clone(), env)).child_token(),
-        _ => watched(each, env),
+        [one] => one.token.get_or_init(|| new_token(each.clone(), env)).child_token(),
+        _ => new_token(each, env),
     }
 }
 
-fn watched(each: Vec<Arc<Vitals>>, env: &Arc<dyn Env>) -> CancellationToken {
+fn new_token(each: Vec<Arc<Vitals>>, env: &Arc<dyn Env>) -> CancellationToken {
     let token = CancellationToken::new();
-    let (told, clock) = (token.clone(), env.clone());
-    // Not on the caller's runtime: that may stand still, or end before the guard does.
+    let (watched, clock) = (token.clone(), env.clone());
+    // Not on the caller's runtime, which may be blocked, or end before the guard does.
     env.spawn_background(Box::pin(async move {
         if any_lost_or_all_released(each, clock).await {
-            told.cancel();
+            watched.cancel();
         }
     }));
     token

@@ -1,4 +1,4 @@
-//! A lock and what is asked of it, ready to be asked for: alone or together with others.
+//! [`Member`]: a lock and how it is claimed, alone or together with others.
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub struct Member {
     pub(crate) kind: Kind,
     pub(crate) what: ClaimKind,
     pub(crate) spin: Option<Backoff>,
-    /// Who acquires this one, whoever acquires the others.
+    /// The owner that acquires this one, if it is not the owner of the request.
     pub(crate) owner: Option<Owner>,
 }
 

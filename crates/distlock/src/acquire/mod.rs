@@ -33,11 +33,11 @@ use timeout_error::timeout_error;
 #[derive(Debug)]
 pub enum Must {}
 
-/// Marks a request that may come to nothing: if the lock stays busy, it returns `None`.
+/// Marks a request that may fail: if the lock stays busy, it returns `None`.
 #[derive(Debug)]
 pub enum May {}
 
-/// What a request gives.
+/// The result of a request.
 #[derive(Debug)]
 pub(crate) enum AcquiredHolds {
     /// One hold.
@@ -74,7 +74,7 @@ pub struct Acquire<G, Ending> {
     ending: PhantomData<fn() -> (G, Ending)>,
 }
 
-/// What is asked for.
+/// One lock, or several that are acquired together.
 enum RequestedLocks {
     One(Member),
     All(Vec<Member>),
@@ -89,10 +89,10 @@ impl RequestedLocks {
     }
 }
 
-/// What is asked for, until the request is used. Dropped before that it logs a warning.
+/// The locks of a request until it is sent. Its drop before that logs a warning.
 struct UnsentRequest {
     locks: Option<RequestedLocks>,
-    /// Where the request was made; `None` where its drop is no mistake.
+    /// Where the request was made; `None` if its drop is no mistake.
     at: Option<&'static Location<'static>>,
 }
 
@@ -151,12 +151,12 @@ impl<G, Ending> Acquire<G, Ending> {
         }
     }
 
-    /// What is asked for.
+    /// Returns the locks of the request.
     pub(crate) fn members(&self) -> &[Member] {
         self.request.locks.as_ref().map_or(&[], RequestedLocks::members)
     }
 
-    /// The same, as a part of something that the program may drop without a warning: a future of its own.
+    /// Makes the drop of the request silent, for a request inside a future that the program may drop.
     pub(crate) fn unwatched(mut self) -> Self {
         self.request.at = None;
         self
@@ -175,7 +175,7 @@ impl<G, Ending> Acquire<G, Ending> {
         self
     }
 
-    /// Polls instead of listening.
+    /// Makes the waiter poll with these pauses instead of subscribing.
     pub(crate) fn polling(mut self, backoff: Backoff) -> Self {
         if let Some(RequestedLocks::One(member)) = &mut self.request.locks {
             member.spin = Some(backoff);
@@ -247,7 +247,7 @@ impl<G, Ending> Acquire<G, Ending> {
     }
 }
 
-/// A lease in whole milliseconds, rounded up: stores count in these, and zero would mean an instantly dead lock.
+/// Returns the lease in whole milliseconds, rounded up: stores count in these, and a lease of zero would end at once.
 pub(crate) fn check_lease(lease: Duration) -> Result<Duration> {
     if lease.is_zero() || lease > config::LONGEST {
         let text = format!("a lease of {lease:?} is out of range: use 1 ms to 10 years");
@@ -273,16 +273,16 @@ pub struct Acquiring<G, Ending> {
 
 enum AcquiringStage {
     Asking(engine::Acquiring),
-    /// With the one that was in the way at the end, if one was.
+    /// With the member that was busy at the end, if one was.
     All(BoxFuture<'static, Result<All>>, Option<Part>),
     /// Refused before anything was sent.
     Refused(Option<Error>),
-    /// Finds out which owner was in the way.
+    /// Asks the store which owner holds the lock.
     TimedOut(BoxFuture<'static, Error>),
 }
 
 impl<G, Ending> Acquiring<G, Ending> {
-    /// The error if the caller's token has ended the wait; an acquire that is in flight is rolled back in the background then.
+    /// Returns the error if the caller's token has ended the wait; an acquire in flight is rolled back in the background then.
     #[cfg(feature = "tokio-util")]
     fn poll_cancelled(&mut self, cx: &mut Context<'_>) -> Option<Error> {
         let cancelled =
@@ -310,15 +310,15 @@ impl<G, Ending> Acquiring<G, Ending> {
             AcquiringStage::Asking(asking) => Pin::new(asking)
                 .poll(cx)
                 .map(|outcome| outcome.map(|hold| hold.map(AcquiredHolds::One))),
-            AcquiringStage::All(asking, in_the_way) => match ready!(asking.as_mut().poll(cx))? {
+            AcquiringStage::All(asking, busy) => match ready!(asking.as_mut().poll(cx))? {
                 All::Held(holds) => Poll::Ready(Ok(Some(AcquiredHolds::All(holds)))),
                 All::Busy(part) => {
-                    *in_the_way = Some(*part);
+                    *busy = Some(*part);
                     Poll::Ready(Ok(None))
                 }
             },
             AcquiringStage::TimedOut(why) => why.as_mut().poll(cx).map(Err),
-            // Polled again after its end there is nothing more to give.
+            // Polled again after its end.
             AcquiringStage::Refused(error) => {
                 error.take().map_or(Poll::Pending, |e| Poll::Ready(Err(e)))
             }
@@ -337,15 +337,15 @@ impl<G: From<AcquiredHolds>> Future for Acquiring<G, Must> {
             if let Some(got) = ready!(self.poll_acquired(cx))? {
                 return Poll::Ready(Ok(G::from(got)));
             }
-            let in_the_way = match &mut self.stage {
+            let busy = match &mut self.stage {
                 AcquiringStage::Asking(asking) => {
                     let (engine, name, ask) = asking.request();
                     Some((engine.clone(), name.clone(), ask.clone()))
                 }
-                AcquiringStage::All(_, in_the_way) => in_the_way.take(),
+                AcquiringStage::All(_, busy) => busy.take(),
                 AcquiringStage::Refused(_) | AcquiringStage::TimedOut(_) => None,
             };
-            if let Some((engine, name, ask)) = in_the_way {
+            if let Some((engine, name, ask)) = busy {
                 self.stage = AcquiringStage::TimedOut(Box::pin(timeout_error(engine, name, ask)));
             }
         }

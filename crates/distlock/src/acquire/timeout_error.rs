@@ -1,4 +1,4 @@
-//! Why there is no lock after the whole wait.
+//! The error of an acquire that waited its whole time.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -10,7 +10,7 @@ use crate::runtime::duration::rounded;
 use crate::runtime::timeout::timeout;
 use crate::store::{ClaimKind, Holder, Snapshot};
 
-/// The error of an acquire that waited in vain: names the holder, as far as the store returns it in time.
+/// Returns the error of an acquire that waited its whole time: it names the holder, if the store returns it in time.
 pub(crate) async fn timeout_error(engine: Arc<Engine>, name: Arc<str>, ask: Ask) -> Error {
     let (waited, ended) = match ask.wait {
         Wait::For(wait) => {
@@ -36,7 +36,7 @@ pub(crate) async fn timeout_error(engine: Arc<Engine>, name: Arc<str>, ask: Ask)
     let holder = match seen {
         Ok(seen) => {
             left = seen.ttl;
-            in_the_way(ask.what, &seen, engine.env.time_of_day())
+            obstacle(ask.what, &seen, engine.env.time_of_day())
         }
         Err(e) if e.is_retryable() => return e.about(ask.kind, &name),
         Err(_) => Some(format!("the store refused to return {asked}")),
@@ -49,17 +49,17 @@ pub(crate) async fn timeout_error(engine: Arc<Engine>, name: Arc<str>, ask: Ask)
     Error::new(ErrorKind::WaitTimeout, text).about(ask.kind, &name).free_in(left)
 }
 
-/// What kept a request waiting, for people; `None` if nothing is in the way any more.
-fn in_the_way(what: ClaimKind, seen: &Snapshot, now: SystemTime) -> Option<String> {
-    // Of several, one that says who it is; all of them would be a long story.
-    let said = seen.holders.iter().find(|holder| holder.info.is_some());
-    let holder = said.or(seen.holders.first());
+/// Returns what keeps the lock busy, in words; `None` if it is free now.
+fn obstacle(what: ClaimKind, seen: &Snapshot, now: SystemTime) -> Option<String> {
+    // One holder of several: rather one with information about itself.
+    let described = seen.holders.iter().find(|holder| holder.info.is_some());
+    let holder = described.or(seen.holders.first());
     let more = match seen.holders.len() {
         0 | 1 => String::new(),
         several => format!(", and {} more", several - 1),
     };
     let who = |holder: &Holder| {
-        // Whatever stands in the store: it must not be able to forge a log line.
+        // Another client may have written it: it must not be able to forge a log line.
         let owner = holder.owner.escape_debug();
         match &holder.info {
             None => format!("owner {owner}"),
@@ -103,12 +103,12 @@ mod tests {
     use crate::holder::HolderInfo;
 
     #[test]
-    fn whatever_stands_in_the_store_stays_on_its_line() {
+    fn text_from_the_store_cannot_forge_a_log_line() {
         for info in [None, HolderInfo::from_text("pid=1&at=1769851800000")] {
             let holder = Holder::new("x\n\u{1b}[2J", 1).with_info(info);
             let seen = Snapshot::held("k", vec![holder], Duration::from_secs(1));
             let said =
-                in_the_way(ClaimKind::Exclusive, &seen, SystemTime::now()).expect("it is held");
+                obstacle(ClaimKind::Exclusive, &seen, SystemTime::now()).expect("it is held");
             assert!(said.contains("owner x\\n\\u{1b}[2J"), "{said:?}");
             assert!(!said.contains(char::is_control), "{said:?}");
         }

@@ -63,8 +63,8 @@ async fn send(tenure: &Arc<Tenure>, command: &Command) -> Result<Reply> {
         if let Some(reply) = engine.store.guarded(&claim, command).await? {
             return Ok(reply);
         }
-        // Nothing ran. The store may not know yet that the lock passed to this owner from another of this process: then
-        // the same can be sent again once it does.
+        // Nothing ran. Perhaps the store does not know yet that the lock passed to this owner from another one of this process: then the same
+        // command can be sent again.
         match engine.inspect(tenure.what, tenure.name()).await {
             Ok(seen) if again && seen.depth_of(&tenure.owner) > 0 => continue,
             Err(e) if e.kind() != ErrorKind::Conflict => {

@@ -12,14 +12,14 @@ use crate::profiles::Profiles;
 
 pub use crate::guard::run::RunOutput;
 
-/// What a function with `or_skip` returns.
+/// The return type of a function with `or_skip`.
 #[diagnostic::on_unimplemented(
     message = "a #[locked(…, or_skip)] function must return `Result<Option<T>, E>`",
     label = "it returns this",
     note = "it returns `Ok(None)` when another owner holds the lock"
 )]
 pub trait Skip: RunOutput {
-    /// Makes the result if another owner has the lock.
+    /// Returns the result if another owner has the lock.
     fn skipped() -> Self;
 }
 
@@ -85,7 +85,7 @@ where
     }
 }
 
-/// What is held, or what the function gives without.
+/// Returns the guard, or the result of a function that does not run.
 fn unless_busy<G, R: Skip>(entered: Result<(Option<G>, Nesting)>) -> Result<(G, Nesting), R> {
     match entered {
         Ok((Some(guard), nesting)) => Ok((guard, nesting)),
@@ -94,12 +94,12 @@ fn unless_busy<G, R: Skip>(entered: Result<(Option<G>, Nesting)>) -> Result<(G, 
     }
 }
 
-/// The locks that `via` names.
+/// Returns the locks that `via` names.
 pub fn locks<L: AsRef<Locks> + ?Sized>(via: &L) -> &Locks {
     via.as_ref()
 }
 
-/// The locks of a profile, or of the default one.
+/// Returns the locks of a profile, or of the default one.
 pub async fn profile(name: Option<&str>) -> Result<Locks> {
     let profiles = Profiles::installed()?;
     profiles.locks(name.unwrap_or(profiles.default_name())).await
@@ -119,7 +119,7 @@ pub fn never<T>() -> T {
     unreachable!("BUG: this is named and not called")
 }
 
-/// A duration in words, checked when the program is built.
+/// Parses a duration in words when the program is built.
 pub const fn duration(words: &str) -> Duration {
     match crate::duration::parse(words) {
         Some(duration) => duration,

@@ -189,7 +189,7 @@ impl Guard {
         done.ok_or_else(|| engine::lost().about(tenure.kind, tenure.name()))
     }
 
-    /// What log lines of work under it belong to.
+    /// Returns the span of the log lines of work under the lock.
     pub(crate) fn held_span(&self) -> tracing::Span {
         span_of(self.hold.tenure.kind, self.name())
     }
@@ -231,7 +231,7 @@ impl Guard {
     }
 }
 
-/// What log lines of work under a lock belong to.
+/// Returns the span of the log lines of work under a lock.
 pub(crate) fn span_of(kind: Kind, name: &str) -> tracing::Span {
     tracing::info_span!(target: "distlock", "held", kind = kind.as_str(), name)
 }
@@ -409,7 +409,7 @@ impl WriteGuard {
         let Some(read) = read.await? else {
             return Err(engine::lost().about(kind, tenure.name()));
         };
-        // If the write had been lost before, others may have written since, and the read is no continuation of it.
+        // If the write had been lost before, other owners may have written since, and the read does not continue it.
         self.unlock().await?;
         Ok(read)
     }

@@ -1,4 +1,4 @@
-//! Which locks the functions around hold: what is called from within re-enters them instead of waiting for itself.
+//! The locks that the calling functions hold: a function that is called under a lock and acquires it again re-enters it.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -13,18 +13,18 @@ use crate::guard::Guard;
 use crate::owner::Owner;
 use crate::store::ClaimKind;
 
-/// The locks of the functions that are being run, the innermost first. A function that is called from within another one
-/// and asks for the same lock re-enters it; others, also such as run beside it, exclude each other as always.
+/// The locks of one running function, linked to those of the function that called it. A function that is called from within another one and
+/// acquires the same lock re-enters it; functions that run concurrently exclude each other as always.
 #[derive(Debug)]
 pub(crate) struct NestingLevel {
     held: Vec<(LockIdentity, Owner)>,
     outer: Option<Arc<NestingLevel>>,
 }
 
-/// Which lock it is: of which `Locks`, of what sort, and its name.
+/// The identity of a lock: the client, the kind of data and the name.
 type LockIdentity = (Uuid, &'static str, String);
 
-/// `None` for what cannot be entered twice.
+/// Returns the identity of a lock, or `None` if its kind cannot be re-entered.
 fn identity(engine: &Engine, what: ClaimKind, name: &str) -> Option<LockIdentity> {
     let sort = match what {
         ClaimKind::Exclusive => "exclusive",
@@ -48,7 +48,7 @@ thread_local! {
 }
 
 impl NestingLevel {
-    /// This one and those around it.
+    /// Returns this level and all outer ones.
     fn all(&self) -> impl Iterator<Item = &NestingLevel> {
         std::iter::successors(Some(self), |level| level.outer.as_deref())
     }
@@ -57,23 +57,23 @@ impl NestingLevel {
         self.all().any(|level| std::ptr::eq(level, other))
     }
 
-    /// Who holds it, if one of the functions around does.
+    /// Returns the owner that holds the lock, if one of the calling functions does.
     fn owner(&self, wanted: &LockIdentity) -> Option<Owner> {
         let mut held = self.all().flat_map(|level| &level.held);
         held.find(|(held, _)| held == wanted).map(|(_, owner)| *owner)
     }
 }
 
-/// The functions with locks that a call is made from.
+/// The calling functions that hold locks.
 pub(crate) struct Nesting(Option<Arc<NestingLevel>>);
 
 impl Nesting {
-    /// Of an async function.
+    /// Returns the callers of an async function.
     pub(crate) fn of_task() -> Nesting {
         Nesting(TASK.try_with(Arc::clone).ok())
     }
 
-    /// Of a function that is not async: also those that are not either, whichever of both is further in.
+    /// Returns the callers of a function that is not async: those of its thread or those of its task, whichever are further in.
     pub(crate) fn of_thread() -> Nesting {
         Nesting(match (Nesting::of_task().0, THREAD.with_borrow(Clone::clone)) {
             (Some(task), Some(thread)) if !thread.is_within(&task) => Some(task),
@@ -81,7 +81,8 @@ impl Nesting {
         })
     }
 
-    /// Has each lock that a function around holds re-entered by its owner. There may be several: each function has its own.
+    /// Makes the request re-enter each lock that a calling function holds, as the owner that holds it. Each function has its own owner, so
+    /// there may be several.
     pub(crate) fn re_entering<G, Ending>(&self, request: Acquire<G, Ending>) -> Acquire<G, Ending> {
         let Some(level) = &self.0 else { return request };
         request.re_entering(|member| {
@@ -99,7 +100,7 @@ impl Nesting {
         Arc::new(NestingLevel { held: held.collect(), outer: self.0 })
     }
 
-    /// `work` as what is done under these guards.
+    /// Returns `work` as a future that runs under these guards.
     pub(crate) fn scope<F: Future>(
         self,
         guards: &[&Guard],
@@ -108,9 +109,9 @@ impl Nesting {
         TASK.scope(self.and(guards), work)
     }
 
-    /// [`scope`](Nesting::scope) for a thread: does it.
+    /// [`scope`](Nesting::scope) for a thread: runs `work`.
     pub(crate) fn scope_blocking<R>(self, guards: &[&Guard], work: impl FnOnce() -> R) -> R {
-        /// Also when `work` panics.
+        /// Restores the outer level, also when `work` panics.
         struct Restore(Option<Arc<NestingLevel>>);
         impl Drop for Restore {
             fn drop(&mut self) {

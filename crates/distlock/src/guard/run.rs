@@ -13,7 +13,7 @@ use crate::guard::nesting::Nesting;
 use crate::guard::{FencedGuard, Guard, Permits, ReadGuard, WriteGuard};
 use crate::kinds::MultiGuard;
 
-/// What a function with a lock around it returns.
+/// The return type of a function with a lock around it.
 #[diagnostic::on_unimplemented(
     message = "a #[locked] function must return a `Result` whose error can be made from `distlock::Error`",
     label = "it returns this",
@@ -21,9 +21,9 @@ use crate::kinds::MultiGuard;
 )]
 #[cfg_attr(not(feature = "macros"), allow(unreachable_pub))] // reached through `macros`
 pub trait RunOutput {
-    /// Makes the result if the acquire failed, or the lock was lost.
+    /// Returns the result for an acquire that failed, or a lock that was lost.
     fn failed(error: Error) -> Self;
-    /// Whether the body succeeded.
+    /// Returns whether the body succeeded.
     fn is_ok(&self) -> bool;
 }
 
@@ -37,15 +37,15 @@ impl<T, E: From<Error>> RunOutput for std::result::Result<T, E> {
     }
 }
 
-/// What is held while the body runs.
+/// The guard of one lock or of several, held while the body runs.
 pub trait RunGuard: Sized + Send + 'static {
-    /// What is locked.
+    /// Returns the guards.
     fn guards(&self) -> Vec<&Guard>;
-    /// What log lines of the body belong to.
+    /// Returns the span of the body's log lines.
     fn span(&self) -> Span;
-    /// Releases.
+    /// Releases every lock.
     fn release(self) -> impl Future<Output = Result<()>> + Send;
-    /// Releases, without a runtime.
+    /// Releases every lock, without a runtime.
     fn release_blocking(self) -> Result<()>;
 }
 
@@ -81,7 +81,7 @@ held! {
     MultiGuard: |several| several.guards().iter().collect();
 }
 
-/// Acquires, and returns the locks that surround it as well.
+/// Acquires, and returns the locks of the calling functions as well.
 pub(crate) async fn enter<G, Ending, T>(request: Acquire<G, Ending>) -> Result<(T, Nesting)>
 where
     Acquire<G, Ending>: IntoFuture<Output = Result<T>>,
@@ -108,21 +108,21 @@ pub(crate) async fn under<G: RunGuard, R: RunOutput>(
     let (scope, work) = {
         let guards = guard.guards();
         let scope = Scope::of(&guards);
-        // Boxed: what is run within what is run would otherwise be several times as large with every level.
+        // Boxed: otherwise each level of nested runs would make the future several times as large.
         let work = Box::pin(work(scope.clone()).instrument(guard.span()));
         (scope, nesting.scope(&guards, work))
     };
     // The result of work that ends in the moment of the loss counts: the release reports the loss.
     match until_lost(scope.lost(), || false, work).await {
-        Some(done) => judged(done, guard.release().await),
-        // Stopped: it is not known how far it came.
+        Some(done) => unless_lost(done, guard.release().await),
+        // Dropped: how much of it was done is not known.
         None => R::failed(scope.ensure().err().unwrap_or_else(engine::lost)),
     }
 }
 
-/// The result of the body stands, unless it succeeded without the lock. A loss that is known here is returned by the release
-/// without a request, and of several locks that of the lost one first.
-fn judged<R: RunOutput>(done: R, released: Result<()>) -> R {
+/// Returns the result of the body, or the loss if the body succeeded without the lock. For a loss that is known here the release returns
+/// `Lost` without a request, and of several locks that of the lost one first.
+fn unless_lost<R: RunOutput>(done: R, released: Result<()>) -> R {
     match released {
         Err(e) if done.is_ok() && e.kind() == ErrorKind::Lost => R::failed(e),
         _ => done,
@@ -139,7 +139,7 @@ pub(crate) fn under_blocking<G: RunGuard, R: RunOutput>(
         let scope = Scope::of(&guards);
         guard.span().in_scope(|| nesting.scope_blocking(&guards, || work(scope)))
     };
-    judged(done, guard.release_blocking())
+    unless_lost(done, guard.release_blocking())
 }
 
 impl<G: RunGuard> Acquire<G, Must>

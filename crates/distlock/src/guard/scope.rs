@@ -1,4 +1,4 @@
-//! The lock as the work under it sees it.
+//! [`Scope`]: the lock as the work under it sees it.
 
 use std::fmt;
 use std::future::Future;
@@ -50,7 +50,7 @@ struct ScopedHold {
 }
 
 impl Scope {
-    /// Of what these guards hold, of which there is at least one.
+    /// Returns the scope of these guards; there must be at least one.
     pub(crate) fn of(guards: &[&Guard]) -> Scope {
         let holds = guards.iter().map(|guard| {
             let tenure = &guard.hold.tenure;

@@ -1,4 +1,4 @@
-//! What can be set before connecting.
+//! [`Builder`]: what can be set before connecting.
 
 use std::fmt;
 use std::sync::Arc;
@@ -290,7 +290,7 @@ impl Builder {
                 "no store: give the builder a url, for instance `memory:`",
             )
         })?;
-        limits::nearly(url)?;
+        limits::common_mistakes(url)?;
         match url.split_once(':') {
             Some(("memory", name)) => {
                 Ok((MemoryStore::named(name, self.env.clone()), url.to_owned()))

@@ -9,7 +9,7 @@ pub(crate) const WATCHDOG: Duration = Duration::from_secs(30);
 /// The watchdog renews after this fraction of its timeout: two renewals may fail before the third is too late.
 pub(crate) const RENEWALS_PER_TIMEOUT: u32 = 3;
 
-/// How long a waiter of a fair lock that is not heard of keeps its place. Redisson's `fairLockWaitTimeout`: waiters of both
+/// How long a waiter of a fair lock that sends nothing keeps its place. Redisson's `fairLockWaitTimeout`: waiters of both
 /// share a queue, so their places should last alike.
 pub(crate) const FAIR_PATIENCE: Duration = Duration::from_secs(300);
 
@@ -44,18 +44,17 @@ pub(crate) const COMMAND_TIMEOUT: Duration = Duration::from_secs(3);
 pub(crate) const FLUSH: Duration = Duration::from_millis(300);
 
 /// How long one reply may take before the connection counts as dead. A third of [`COMMAND_TIMEOUT`], so a lost reply
-/// is asked for again within it; every step is idempotent, so asking twice does no harm.
+/// can be requested again within it; every operation is idempotent, so sending it twice does no harm.
 pub(crate) const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The reply time-out beside a short watchdog timeout: a renewal whose reply is lost must be asked for again while there
-/// is still time.
+/// The reply timeout with a short watchdog timeout: a renewal whose reply is lost must be sent again while there is still time.
 #[cfg(feature = "redis")]
 pub(crate) fn reply_timeout(watchdog: Duration) -> Duration {
     (watchdog / RENEWALS_PER_TIMEOUT).clamp(Duration::from_millis(50), REPLY_TIMEOUT)
 }
 
-/// How long replicas may take to acknowledge an acquisition. Half of the reply time-out: a replica that is frozen then gives an
-/// answer (too few) and never a missing reply, and whoever comes while others wait for it has its own answer after twice
+/// How long replicas may take to acknowledge an acquisition. Half of the reply timeout: a frozen replica then leads to a reply (too few
+/// acknowledgements) and never to a missing one, and an acquire that arrives while others wait for it has its own reply after twice
 /// that. A healthy replica takes a round trip.
 #[cfg(feature = "redis")]
 pub(crate) fn ack_timeout(reply_timeout: Duration) -> Duration {
@@ -66,31 +65,31 @@ pub(crate) fn ack_timeout(reply_timeout: Duration) -> Duration {
 /// make the round trips disappear, few enough that other processes wait for milliseconds.
 pub(crate) const BURST_COUNT: u32 = 64;
 
-/// For how long a burst may last; the count alone would let sections of a second starve other processes.
+/// How long a burst may last; the count alone would let critical sections of a second starve other processes.
 pub(crate) const BURST_TIME: Duration = Duration::from_millis(10);
 
-/// After a burst, the process that had it lets every other process that listens have its turn first. If one takes none,
-/// it is not waited for longer than this beyond the length of a burst.
+/// After a burst, the process that had it lets every other listening process acquire first. It waits no longer than this beyond the
+/// length of a burst for one that does not.
 pub(crate) const TURN_SLACK: Duration = Duration::from_millis(2);
 
-/// The store learns of local hand-offs at most this often: with sections shorter than a round trip, telling it of each
-/// would make the wire the bottleneck that handing off locally avoids.
+/// Local hand-offs are sent to the store at most this often: with critical sections shorter than a round trip, sending each of them would
+/// make the connection the bottleneck that local hand-off avoids.
 pub(crate) const PASS_PACE: Duration = Duration::from_millis(1);
 
-/// A waiter behind a local holder expects the lock from it within this time, and only then listens to the server: most
-/// holders are done before a subscription would be.
+/// A waiter behind a local holder waits for it this long before it subscribes at the server: most holders release before a
+/// subscription would be acknowledged.
 pub(crate) const LOCAL_PATIENCE: Duration = Duration::from_millis(10);
 
-/// A task that depends on work which a caller polls has it polled by the library's own thread after this time: the caller may never
-/// be polled again. Longer than most answers take, so that callers that are polled keep their work.
+/// After this time, the library's own thread polls work of a caller that another task depends on: the caller may never be polled again.
+/// Longer than most replies take, so that callers that are polled keep their work.
 pub(crate) const ADOPT_AFTER: Duration = Duration::from_millis(50);
 
-/// How long a hold may wait for its caller to be polled. A caller that comes later starts anew: until then others must not be kept
-/// out by a future that its program has forgotten.
+/// How long a hold may wait for its caller to be polled. A future that its program has forgotten must not keep other owners out; a caller
+/// that is polled later starts again.
 pub(crate) const UNCOLLECTED: Duration = Duration::from_secs(1);
 
-/// How many callers of one `Locks` ask a server at once. A crowd beyond that would only wait for each other's replies, and
-/// each of them with its command in memory.
+/// How many callers of one `Locks` send commands to a server at once. More would only wait for each other's replies, each with its command
+/// in memory.
 pub(crate) const ASKERS: usize = 1024;
 
 /// The first and the longest pause between attempts while a store cannot be reached.
@@ -104,6 +103,6 @@ pub(crate) fn recheck(watchdog: Duration) -> Duration {
     (watchdog / RENEWALS_PER_TIMEOUT).max(Duration::from_secs(1))
 }
 
-/// The watchdog thread looks at the clock this often even if nothing is due: after a suspend, timers are late by its
-/// length, and a lost lock must be noticed soon.
+/// The watchdog thread reads the clock this often even if nothing is due: after a suspend, timers are late by its length, and a lost lock
+/// must be noticed soon.
 pub(crate) const WATCHDOG_TICK: Duration = Duration::from_secs(1);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::error::{Error, ErrorKind};
 use crate::locks::config;
 
-/// Nothing, or what is wrong and what to write instead.
+/// `Ok`, or a text that says what is wrong and what to write instead.
 type Checked = std::result::Result<(), String>;
 
 pub(crate) fn watchdog(timeout: Duration) -> Checked {
@@ -32,10 +32,10 @@ pub(crate) fn slow_hold(after: Duration) -> Checked {
     }
 }
 
-/// Reads it, and connects to nothing. Like all who read URLs it repeats no piece of it.
+/// Parses the URL without connecting. As every error about a URL, its error repeats no part of it.
 #[cfg(feature = "profiles")]
 pub(crate) fn url(url: &str) -> crate::error::Result<()> {
-    nearly(url)?;
+    common_mistakes(url)?;
     match url.split_once(':') {
         Some(("memory", _)) => Ok(()),
         Some(("file", _)) if cfg!(feature = "file") => Ok(()),
@@ -45,8 +45,8 @@ pub(crate) fn url(url: &str) -> crate::error::Result<()> {
     }
 }
 
-/// Refuses common mistakes in a URL, with the correct form. Repeats nothing but an address: no password is one.
-pub(crate) fn nearly(url: &str) -> crate::error::Result<()> {
+/// Refuses common mistakes in a URL, with the correct form. The error repeats nothing but an address, which is no password.
+pub(crate) fn common_mistakes(url: &str) -> crate::error::Result<()> {
     let wrong = |text: String| Err(Error::new(ErrorKind::Config, text));
     if url.split([',', ';', ' ']).filter(|part| part.contains("://")).count() > 1 {
         let text = "these are several URLs: connect to each for itself, and use RedLock::new for a majority of independent servers; servers \
@@ -65,7 +65,7 @@ pub(crate) fn nearly(url: &str) -> crate::error::Result<()> {
     Ok(())
 }
 
-/// Whether it is `host:port`, `localhost` or an IP address.
+/// Returns whether the text is `host:port`, `localhost` or an IP address.
 fn is_address(text: &str) -> bool {
     let is_host = |host: &str| {
         !host.is_empty()
@@ -79,7 +79,7 @@ fn is_address(text: &str) -> bool {
     }
 }
 
-/// Of a URL whose scheme is not known, or not built in.
+/// Returns the error for a URL whose scheme is unknown or not built in.
 pub(crate) fn no_store() -> Error {
     let offered = [
         ("memory:", true),
@@ -113,11 +113,11 @@ mod tests {
     #[test]
     fn an_address_is_no_url_and_other_words_are_not_repeated() {
         for url in ["localhost:6379", "redis:6379", "10.0.0.7", "db-1.example.org:1", "localhost"] {
-            let said = nearly(url).expect_err(url).to_string();
+            let said = common_mistakes(url).expect_err(url).to_string();
             assert!(said.ends_with(&format!("did you mean redis://{url}?")), "{said}");
         }
         for url in ["file:1", "file:locks", "file:~/locks", "file:./locks", "file://tmp/locks"] {
-            let said = nearly(url).expect_err(url).to_string();
+            let said = common_mistakes(url).expect_err(url).to_string();
             assert!(said.contains("write file:/dir"), "{said}");
         }
         for url in [
@@ -136,7 +136,7 @@ mod tests {
             ":6379",
             "",
         ] {
-            assert!(nearly(url).is_ok(), "{url}");
+            assert!(common_mistakes(url).is_ok(), "{url}");
         }
     }
 }

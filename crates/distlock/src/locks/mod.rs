@@ -215,13 +215,13 @@ impl Locks {
         }
     }
 
-    /// A majority of these as one. All handles of this process for the same nodes share it: an owner's re-entries are counted
-    /// there.
+    /// Returns a majority of these stores as one. All handles of this process for the same nodes share it, because it counts the
+    /// re-entries of an owner.
     pub(crate) fn majority_of(nodes: &[Locks]) -> Result<Locks> {
         check_nodes(nodes)?;
         let [first, ..] = nodes else { unreachable!("BUG: no nodes passed the check") };
         let mut key: Vec<Uuid> = nodes.iter().map(|node| node.engine.client()).collect();
-        key.sort(); // in whatever order they are named
+        key.sort(); // the order in which the program names them does not matter
         let mut known = majorities();
         known.retain(|_, (engine, _)| engine.strong_count() > 0);
         let engine = known.get(&key).and_then(|(engine, _)| engine.upgrade());
@@ -247,7 +247,7 @@ impl Locks {
         &self.prefix
     }
 
-    /// Whether both are on the same server, as far as their addresses tell.
+    /// Returns whether both are on the same server, as far as their addresses tell.
     pub(crate) fn is_at(&self, other: &Locks) -> bool {
         server(&self.engine.store.place()) == server(&other.engine.store.place())
     }
@@ -287,7 +287,7 @@ fn majorities_with(node: &Engine) -> Vec<Majority> {
     known.iter().filter(|(key, _)| key.contains(&client)).map(|(_, found)| found.clone()).collect()
 }
 
-/// Shared by all clones of a `Locks`. The drop of the last clone waits for releases that are under way, its majorities' included.
+/// Shared by all clones of a `Locks`. The drop of the last clone waits for releases in flight, those of its majorities included.
 struct FlushOnDrop(Arc<Engine>);
 
 impl Drop for FlushOnDrop {
@@ -300,7 +300,7 @@ impl Drop for FlushOnDrop {
     }
 }
 
-/// The server of a place: its databases fail together, and this machine has several names.
+/// Returns the server of a place without the database, because all databases of a server fail together, and with one name for this machine.
 fn server(place: &str) -> String {
     let server = place.split_once(" (db ").map_or(place, |(server, _)| server);
     match server.strip_prefix("localhost:").or_else(|| server.strip_prefix("[::1]:")) {

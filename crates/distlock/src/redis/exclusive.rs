@@ -1,4 +1,4 @@
-//! One owner at a time, counted: claims as script calls, replies as answers. The same as `store/state/exclusive.rs`.
+//! One owner at a time, counted: claims as script calls, replies as answers. The same as `store/machine/exclusive.rs`.
 
 use std::sync::Once;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A hold and a queue: claims as script calls, replies as answers. The same as `store/state/fair.rs`.
+//! A hold and a queue: claims as script calls, replies as answers. The same as `store/machine/fair.rs`.
 
 use redis::Value;
 

@@ -1,4 +1,4 @@
-//! A count that comes down to zero: claims as script calls, replies as answers. The same as `store/state/latch.rs`.
+//! A count that comes down to zero: claims as script calls, replies as answers. The same as `store/machine/latch.rs`.
 
 use redis::Value;
 

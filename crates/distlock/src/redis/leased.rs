@@ -1,4 +1,4 @@
-//! Permits with ids and leases: claims as script calls, replies as answers. The same as `store/state/leased.rs`.
+//! Permits with ids and leases: claims as script calls, replies as answers. The same as `store/machine/leased.rs`.
 
 use redis::Value;
 

@@ -1,4 +1,4 @@
-//! A number of permits: claims as script calls, replies as answers. The same as `store/state/permits.rs`.
+//! A number of permits: claims as script calls, replies as answers. The same as `store/machine/permits.rs`.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Many readers or one writer: claims as script calls, replies as answers. The same as `store/state/rw.rs`.
+//! Many readers or one writer: claims as script calls, replies as answers. The same as `store/machine/rw.rs`.
 
 use redis::Value;
 
@@ -7,7 +7,7 @@ use super::exclusive::{self, immortal, milliseconds, parts};
 use super::refusal::nonsense;
 use super::wire::{self, Text, millis};
 use crate::error::Result;
-use crate::store::machine::rw::{COMES_AGAIN, STANDS};
+use crate::store::machine::rw::{RECHECK, WRITER_PRIORITY};
 use crate::store::{Attempt, Claim, ClaimKind, Holder, Mode, Snapshot};
 
 /// A script that begins with what they all need.
@@ -41,14 +41,14 @@ fn call(script: &'static Script, claim: &Claim, more: usize) -> Call {
 
 pub(crate) fn acquire_read(claim: &Claim) -> Call {
     let call = call(&ACQUIRE_READ, claim, 3).arg(millis(claim.lease)).arg(claim.depth);
-    call.arg(millis(COMES_AGAIN))
+    call.arg(millis(RECHECK))
 }
 
 pub(crate) fn acquire_write(claim: &Claim) -> Call {
     let call = call(&ACQUIRE_WRITE, claim, 4).arg(millis(claim.lease)).arg(claim.depth);
-    let call = call.arg(millis(COMES_AGAIN));
+    let call = call.arg(millis(RECHECK));
     match claim.kind {
-        ClaimKind::Write { waits: true } => call.arg(millis(STANDS)),
+        ClaimKind::Write { waits: true } => call.arg(millis(WRITER_PRIORITY)),
         _ => call,
     }
 }

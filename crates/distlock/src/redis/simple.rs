@@ -1,5 +1,5 @@
 //! One owner at a time, as a plain value: claims as script calls, replies as answers. The same as
-//! `store/state/simple.rs`.
+//! `store/machine/simple.rs`.
 
 use redis::Value;
 

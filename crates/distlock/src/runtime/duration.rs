@@ -1,8 +1,8 @@
-//! Durations as people write them: in `locks.toml`, in `#[locked]`, on the command line.
+//! Durations in words, as in `locks.toml`, in `#[locked]` and on the command line.
 
 use std::time::Duration;
 
-/// What is said of everything else.
+/// The error text for everything else.
 pub const EXPECTED: &str = "expected a number of seconds, or numbers with the units ms, s, m, h and d: 500ms, 10s, 2m, 1h30m";
 
 const SECOND: u128 = 1_000_000_000;
@@ -53,7 +53,7 @@ const fn number(bytes: &[u8], mut at: usize) -> Option<(u128, u128, usize)> {
             b'.' if !point => point = true,
             _ => break,
         }
-        // More than anybody means; and with the unit it must not overflow.
+        // More digits than a real duration has; the product with the unit must not overflow.
         if digits > 18 {
             return None;
         }

@@ -193,8 +193,8 @@ impl Env for System {
     }
 }
 
-/// `CLOCK_BOOTTIME` counts while a laptop or a virtual machine is suspended; `Instant` does not, and a holder
-/// that resumed with it would believe in a lease that ended long ago.
+/// `CLOCK_BOOTTIME` counts while a laptop or a virtual machine is suspended; `Instant` does not, and after a resume a holder would count on a
+/// lease that ended long ago.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn boot_time() -> Moment {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
@@ -213,7 +213,7 @@ pub(crate) fn background() -> &'static Option<Handle> {
     BACKGROUND.get_or_init(|| own_thread("distlock"))
 }
 
-/// A runtime of one thread that lives as long as the process. `None` if the system gives no thread.
+/// Returns a runtime of one thread that lives as long as the process; `None` if the system starts no thread.
 fn own_thread(name: &str) -> Option<Handle> {
     let runtime = Builder::new_current_thread().enable_all().build().ok()?;
     let handle = runtime.handle().clone();
@@ -224,7 +224,7 @@ fn own_thread(name: &str) -> Option<Handle> {
     Some(handle)
 }
 
-/// Without a thread of our own the caller's runtime is the next best place.
+/// Spawns on the library's own thread, or without one on the caller's runtime.
 fn spawn_on(own: &Option<Handle>, work: BoxFuture<'static, ()>) {
     match own.clone().or_else(|| Handle::try_current().ok()) {
         Some(handle) => drop(handle.spawn(work)),
@@ -262,7 +262,7 @@ pub struct Virtual {
     origin: tokio::time::Instant,
     began: SystemTime,
     runtime: Handle,
-    chance: Arc<Mutex<fastrand::Rng>>,
+    rng: Arc<Mutex<fastrand::Rng>>,
 }
 
 impl Virtual {
@@ -292,8 +292,8 @@ impl Virtual {
     /// Outside a tokio runtime.
     pub fn seeded(seed: u64) -> Virtual {
         let (origin, began) = (tokio::time::Instant::now(), SystemTime::now());
-        let chance = Arc::new(Mutex::new(fastrand::Rng::with_seed(seed)));
-        Virtual { origin, began, runtime: Handle::current(), chance }
+        let rng = Arc::new(Mutex::new(fastrand::Rng::with_seed(seed)));
+        Virtual { origin, began, runtime: Handle::current(), rng }
     }
 }
 
@@ -318,8 +318,8 @@ impl Env for Virtual {
         thread_local! {
             static SPAWNING: Cell<bool> = const { Cell::new(false) };
         }
-        // A runtime that has shut down drops what it is given, and work of this library that is dropped half-done spawns
-        // its rest: here, where there is no other runtime, that would go round for ever.
+        // A runtime that has shut down drops spawned work, and work of this library that is dropped half-done spawns
+        // its rest: without another runtime that would recurse for ever.
         if SPAWNING.replace(true) {
             return std::mem::forget(work);
         }
@@ -336,6 +336,6 @@ impl Env for Virtual {
     }
 
     fn random(&self) -> u64 {
-        self.chance.lock().unwrap_or_else(PoisonError::into_inner).u64(..)
+        self.rng.lock().unwrap_or_else(PoisonError::into_inner).u64(..)
     }
 }

@@ -21,7 +21,7 @@ pub struct Claim {
     pub depth: u32,
     /// The owner from which the lock passes to this one, without being free in between; `None` otherwise.
     pub heir_of: Option<Owner>,
-    /// What is claimed.
+    /// The kind of lock, and how it is claimed.
     pub kind: ClaimKind,
     /// The info of the holder, which the store keeps beside the lock for as long as it is held. In an operation that releases,
     /// `Some` only means that info may be kept. `None` if [`Builder::holder_info`](crate::Builder::holder_info) is not set: then the store
@@ -43,12 +43,12 @@ impl Claim {
     }
 }
 
-/// What the ids of all permits of one acquisition begin with.
+/// Returns the prefix that the ids of all permits of one acquisition have in common.
 fn permit_key(id: &str) -> &str {
     id.get(..24).unwrap_or(id)
 }
 
-/// What a claim claims.
+/// The kind of lock that a claim is about, and how it is claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClaimKind {

@@ -9,8 +9,8 @@ use std::task::{Context, Poll, Waker};
 /// The releases of one lock, which the store publishes and listeners receive.
 #[derive(Debug, Default)]
 pub struct Topic {
-    calls: AtomicU64,
-    /// The listeners that wait for the next message. Hardly ever more than one: the engine listens once per name.
+    messages: AtomicU64,
+    /// The tasks that wait for the next message. Hardly ever more than one: the engine listens once per name.
     waiting: Mutex<WaitingTasks>,
 }
 
@@ -18,14 +18,14 @@ impl Topic {
     /// Wakes every listener; one that is not waiting now returns at once from its next wait.
     pub fn wake(&self) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        self.calls.fetch_add(1, Ordering::Release);
+        self.messages.fetch_add(1, Ordering::Release);
         let woken = std::mem::take(&mut *waiting);
         drop(waiting);
         match woken {
             WaitingTasks::None => {}
             WaitingTasks::One(waker) => waker.wake(),
             WaitingTasks::Many(mut wakers) => {
-                // The first one woken asks first, and then waits again in that order: no listener must always be late.
+                // The first task woken acts first, and they wait again in that order: no listener must always be the last.
                 wakers.rotate_left(1);
                 wakers.into_iter().for_each(Waker::wake);
             }
@@ -33,7 +33,7 @@ impl Topic {
     }
 }
 
-/// One costs no memory of its own.
+/// The wakers of the waiting tasks; a single one costs no memory of its own.
 #[derive(Debug, Default)]
 enum WaitingTasks {
     #[default]
@@ -68,7 +68,7 @@ pub struct Listener {
 impl Listener {
     /// Returns a listener that keeps `subscription` for as long as it lives. It receives every message after this call.
     pub fn new(topic: Arc<Topic>, subscription: impl Send + Sync + 'static) -> Listener {
-        let heard = topic.calls.load(Ordering::Acquire);
+        let heard = topic.messages.load(Ordering::Acquire);
         Listener { topic, heard, _subscription: Box::new(subscription) }
     }
 
@@ -82,11 +82,13 @@ impl Listener {
 
     /// Polls for a message as [`heard`](Listener::heard) does, for callers that keep a waker instead of a future.
     pub fn poll_heard(&mut self, cx: &mut Context<'_>) -> Poll<u64> {
-        // Locked while the count is read: a call either is counted now or finds the waker.
+        // Locked while the count is read: a message either is counted now or finds the waker.
         let mut waiting = self.topic.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let calls = self.topic.calls.load(Ordering::Acquire);
-        if calls != self.heard {
-            return Poll::Ready(calls.wrapping_sub(std::mem::replace(&mut self.heard, calls)));
+        let messages = self.topic.messages.load(Ordering::Acquire);
+        if messages != self.heard {
+            return Poll::Ready(
+                messages.wrapping_sub(std::mem::replace(&mut self.heard, messages)),
+            );
         }
         waiting.add(cx.waker());
         Poll::Pending

@@ -68,9 +68,9 @@
 //!     fn inspect<'a>(&'a self, _: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
 //!         Box::pin(ready(Ok(self.look(name))))
 //!     }
-//!     fn force<'a>(&'a self, what: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
+//!     fn force<'a>(&'a self, kind: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
 //!         let before = self.look(name);
-//!         self.step(name, |e| Entry::force(e, what, System.now(), &Nothing));
+//!         self.step(name, |e| Entry::force(e, kind, System.now(), &Nothing));
 //!         Box::pin(ready(Ok(before)))
 //!     }
 //!     fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<Snapshot>>> {
@@ -197,11 +197,11 @@ pub trait Store: Debug + Send + Sync + 'static {
     fn listen<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Listener>>;
 
     /// Returns the state of `name` now, read as a lock of this kind.
-    fn inspect<'a>(&'a self, what: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>>;
+    fn inspect<'a>(&'a self, kind: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>>;
 
     /// Frees the lock whatever its owner, notifies its listeners, and returns the state before. Of a read-write lock it frees the half
-    /// that `what` names.
-    fn force<'a>(&'a self, what: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>>;
+    /// that `kind` names.
+    fn force<'a>(&'a self, kind: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>>;
 
     /// Returns every lock that is held and whose name starts with `prefix`, as far as the store can tell locks from other data.
     fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<Snapshot>>>;

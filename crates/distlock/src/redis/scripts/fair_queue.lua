@@ -1,6 +1,6 @@
 -- What the scripts of a fair lock share; each of them follows on this.
 -- KEYS  1 the lock   2 the queue   3 the timeouts
--- The numbers are those of store/state/fair.rs, in ms.
+-- The numbers are those of store/machine/fair.rs, in ms.
 local RECHECK, RECHECK_NEAR, RECHECK_LEAST, LATER = 5000, 1500, 100, 2000
 local GRACE, ABSENCE, LEAST, PLACE = 1000, 5000, 5000, 300000
 local NEAR, WALK = 8, 128

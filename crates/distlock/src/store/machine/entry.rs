@@ -1,4 +1,4 @@
-//! An entry of any kind, and steps on it: what stores keep under a name without knowing which machine it is of.
+//! An entry of any kind and the operations on it, for stores that keep every kind under one name.
 
 use super::{
     Machine, MachineContext, Transition, fair, fenced, latch, leased, permits, rw, simple,
@@ -19,12 +19,12 @@ pub(crate) enum AnyEntry {
     Gate(fenced::GateEntry),
 }
 
-/// Another kind of lock stands under the name: here it is back, unchanged.
+/// The name has an entry of another kind, which this gives back unchanged.
 #[derive(Debug)]
 pub(crate) struct WrongKind(pub(crate) AnyEntry);
 
 impl WrongKind {
-    /// The error of a caller that asked for another kind. No `From`: a second one for [`Error`] would keep the compiler from inferring the
+    /// Returns the error for a caller that claimed another kind. No `From`: a second one for [`Error`] would keep the compiler from inferring the
     /// error type of `lock.run(async |_| Ok(42)).await?`.
     pub(crate) fn refused(self) -> Error {
         let there = match self.0 {
@@ -41,10 +41,10 @@ impl WrongKind {
     }
 }
 
-/// A step on an entry, if that is of the right kind.
+/// The result of an operation on an entry, if that is of the right kind.
 pub(crate) type AnyTransition<T> = Result<Transition<AnyEntry, T>, WrongKind>;
 
-/// A machine whose entries can be kept.
+/// A machine whose entries an [`AnyEntry`] can contain.
 pub(crate) trait StoredMachine: Machine {
     fn wrap(self) -> AnyEntry;
     fn unwrap(entry: AnyEntry) -> Result<Self, WrongKind>;
@@ -53,14 +53,14 @@ pub(crate) trait StoredMachine: Machine {
 macro_rules! stored_machines {
     ($($variant:ident $machine:ty;)*) => {
         impl AnyEntry {
-            /// Whether anything is left of it at `now`.
+            /// Returns whether any part of it has not expired at `now`.
             pub(crate) fn is_live(&self, now: Moment) -> bool {
                 match self {
                     $(AnyEntry::$variant(entry) => entry.is_live(now),)*
                 }
             }
 
-            /// What stands there at `now`.
+            /// Returns the state of the lock at `now`.
             pub(crate) fn view(&self, name: &str, now: Moment) -> Snapshot {
                 match self {
                     $(AnyEntry::$variant(entry) => entry.view(name, now),)*
@@ -93,10 +93,10 @@ stored_machines! {
     Gate fenced::GateEntry;
 }
 
-/// Runs a step of the machine that serves `what`.
+/// Runs an operation of the machine that serves a kind of claim.
 macro_rules! by_kind {
-    ($what:expr, $entry:expr, $step:ident($($arg:expr),*)) => {
-        match $what {
+    ($kind:expr, $entry:expr, $step:ident($($arg:expr),*)) => {
+        match $kind {
             ClaimKind::Exclusive | ClaimKind::Fenced | ClaimKind::Fair { .. } => {
                 run($entry, |entry| fair::FairEntry::$step(entry, $($arg),*))
             }
@@ -152,17 +152,17 @@ pub(crate) fn give_up(
     by_kind!(claim.kind, entry, give_up(claim, now, context))
 }
 
-/// [`Store::force`](crate::store::Store::force): what stood there, if that is gone now.
+/// [`Store::force`](crate::store::Store::force): returns the state before, if the lock is free now.
 pub(crate) fn force(
     entry: Option<AnyEntry>,
-    what: ClaimKind,
+    kind: ClaimKind,
     name: &str,
     now: Moment,
     context: &dyn MachineContext,
 ) -> AnyTransition<Snapshot> {
     let before = entry.as_ref().map(|entry| entry.view(name, now));
-    let step = by_kind!(what, entry, force(what, now, context))?;
-    // Still held: it is held in another way than was to be freed.
+    let step = by_kind!(kind, entry, force(kind, now, context))?;
+    // Still held: in another mode than the one to be freed.
     let still = step.entry.as_ref().is_some_and(|after| after.view(name, now).is_held());
     let answer = before.filter(|_| !still).unwrap_or_else(|| Snapshot::free(name));
     Ok(Transition { entry: step.entry, answer, wake: step.wake })
@@ -180,7 +180,7 @@ pub(crate) fn admin(entry: Option<AnyEntry>, op: &Admin, now: Moment) -> AnyTran
     }
 }
 
-/// Where the operation finds its entry: a gate has nothing to do with the lock of the same name.
+/// Returns the name under which the operation finds its entry: a gate is independent of the lock of the same name.
 pub(crate) fn place_of(name: &str, op: &Admin) -> String {
     match op {
         Admin::Fence { .. } | Admin::FenceForget => format!("{name}\0fence"),
@@ -189,9 +189,9 @@ pub(crate) fn place_of(name: &str, op: &Admin) -> String {
 }
 
 impl AnyEntry {
-    /// Whether it is what claims of this kind find.
-    pub(crate) fn is_of(&self, what: ClaimKind) -> bool {
-        match what {
+    /// Returns whether claims of this kind can find it under their name.
+    pub(crate) fn is_of(&self, kind: ClaimKind) -> bool {
+        match kind {
             ClaimKind::Exclusive | ClaimKind::Fenced | ClaimKind::Fair { .. } => {
                 matches!(self, AnyEntry::Hold(_))
             }

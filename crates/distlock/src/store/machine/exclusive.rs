@@ -6,52 +6,52 @@ use crate::env::Moment;
 use crate::owner::Owner;
 use crate::store::{Attempt, Claim, Holder, Released};
 
-/// A held lock. A free one has no entry.
+/// A held lock, until its lease ends. A free lock has none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimedHold {
-    /// Who holds it.
+    /// The holder.
     pub owner: Owner,
-    /// How many times.
+    /// Its hold count.
     pub depth: u32,
-    /// When it is free by itself.
+    /// When it expires.
     pub expires: Moment,
 }
 
 impl TimedHold {
-    /// How long it lives on.
+    /// Returns its time to live.
     pub fn ttl(&self, now: Moment) -> Duration {
         self.expires.since(now)
     }
 
-    /// The holder, as snapshots show it.
+    /// Returns the holder as snapshots show it.
     pub fn holder(&self) -> Holder {
         Holder::new(self.owner.to_string(), self.depth)
     }
 }
 
-/// What is left of an entry at `now`: nothing once it has expired.
+/// Returns the hold, or `None` if it has expired at `now`.
 pub fn live(entry: Option<TimedHold>, now: Moment) -> Option<TimedHold> {
     entry.filter(|e| e.expires > now)
 }
 
-/// Takes the lock, sets the depth of a hold, or passes it from `heir_of` to the owner.
+/// Acquires the lock, sets the depth of a hold, or passes it from `heir_of` to the owner.
 pub fn acquire(
     entry: Option<TimedHold>,
     claim: &Claim,
     now: Moment,
 ) -> (Option<TimedHold>, Attempt) {
-    let taken =
+    let hold =
         TimedHold { owner: claim.owner, depth: claim.depth, expires: now.after(claim.lease) };
     let acquired = Attempt::Acquired { token: None };
     match live(entry, now) {
-        // Never shortened by a step of the same stay: this one may be late, and a later one may have been here before.
+        // An operation of the same stay never shortens it: this one may be late, and a later one may have been applied before it.
         Some(e) if e.owner == claim.owner => {
-            let expires = e.expires.max(taken.expires);
-            (Some(TimedHold { expires, ..taken }), acquired)
+            let expires = e.expires.max(hold.expires);
+            (Some(TimedHold { expires, ..hold }), acquired)
         }
-        Some(e) if Some(e.owner) == claim.heir_of => (Some(taken), acquired),
-        // A free lock can be taken, but not re-entered or inherited: the earlier hold is gone.
-        None if claim.depth == 1 && claim.heir_of.is_none() => (Some(taken), acquired),
+        Some(e) if Some(e.owner) == claim.heir_of => (Some(hold), acquired),
+        // A free lock can be acquired, but not re-entered or inherited: the earlier hold is gone.
+        None if claim.depth == 1 && claim.heir_of.is_none() => (Some(hold), acquired),
         other => {
             let ttl = other.as_ref().map_or(Duration::ZERO, |e| e.ttl(now));
             (other, Attempt::Busy { ttl })

@@ -1,8 +1,8 @@
-//! A hold and a queue: one owner at a time, in the order in which they asked. What `scripts/fair_*.lua` do, in Rust.
+//! A hold and a queue: one owner at a time, in the order of their first attempts. What `scripts/fair_*.lua` do, in Rust.
 //!
-//! A waiter keeps its place for as long as its time says, and puts that off each time it asks. It is known to be there
-//! while it listens for itself. When the lock is free and those before the first who is there do not listen, they get a
-//! short grace, all of them the same one: a queue of the dead costs as much as one of them.
+//! A waiter keeps its place until a time that each of its attempts puts off. It counts as present while it has a listener of its own. When the
+//! lock is free and the waiters before the first present one have no listeners, all of them get the same short grace: a queue of dead
+//! waiters costs as much as one dead waiter.
 
 use std::time::Duration;
 
@@ -11,62 +11,62 @@ use crate::env::Moment;
 use crate::owner::Owner;
 use crate::store::{Attempt, Claim, ClaimKind, Released, Snapshot};
 
-/// The longest that a waiter rests before it asks again. A lost call costs as much.
+/// The longest pause of a waiter between two attempts. A lost message costs as much.
 pub const RECHECK: Duration = Duration::from_secs(5);
 
-/// The same for the first few in line: if whoever was called dies at that moment, it is they who find out.
+/// The same for the first waiters in the queue: if the notified waiter dies at that moment, they find out.
 pub const RECHECK_NEAR: Duration = Duration::from_millis(1500);
 
-/// How many these are.
+/// How many waiters pause for [`RECHECK_NEAR`] at most.
 pub const NEAR: usize = 8;
 
-/// A waiter with little patience asks more often than that, lest its place be given away; but not more often than this.
+/// The shortest pause: a waiter with little patience tries more often than the others, so that it keeps its place, but not more often than this.
 pub const RECHECK_LEAST: Duration = Duration::from_millis(100);
 
-/// When a lease ends only the first in line comes at once. The others come this much later, in case it does not.
+/// When a lease ends, only the first waiter tries at once. The others try this much later, in case the first does not.
 pub const LATER: Duration = Duration::from_secs(2);
 
-/// How long one who does not listen keeps its place while the lock is free: it may be about to listen.
+/// How long a waiter without a listener keeps its place while the lock is free: it may be about to subscribe.
 pub const GRACE: Duration = Duration::from_secs(1);
 
-/// How long one who listens but does not come keeps its place while the lock is free: it may be cut off.
+/// How long a waiter with a listener keeps its place while the lock is free and it does not acquire: it may be cut off.
 pub const ABSENCE: Duration = Duration::from_secs(5);
 
-/// How many are looked at in one step for one who is there.
+/// How many waiters one operation examines to find a present one.
 pub const WALK: usize = 128;
 
-/// When somebody goes, those behind it come closer to their turn and so to their time. It is not cut to less than this.
+/// When a waiter leaves the queue, the times of those behind it are cut, but not to less than this.
 pub const LEAST: Duration = Duration::from_secs(5);
 
-/// When somebody is found dead, whoever is first then has no more time than the lock and this. Redisson's patience.
+/// When a dead waiter is removed, the next one gets no more time than the rest of the lease and this. Redisson's patience.
 pub const PLACE: Duration = Duration::from_secs(300);
 
 /// A lock that is held, waited for, or both. One that is neither has no entry.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct FairEntry {
-    /// Who holds it.
+    /// The hold.
     pub held: Option<exclusive::TimedHold>,
-    /// Who waits, first in line first.
+    /// The waiters, the first one first.
     pub queue: Vec<QueuePlace>,
 }
 
 /// A waiter's place in the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueuePlace {
-    /// Who waits.
+    /// The waiter.
     pub owner: Owner,
-    /// When it loses its place if it is first in line and not heard of.
+    /// When it loses its place if it is the first and has not tried again.
     pub until: Moment,
 }
 
 impl FairEntry {
-    /// The entry without an expired hold.
+    /// Returns the entry without an expired hold.
     fn now(entry: Option<FairEntry>, now: Moment) -> FairEntry {
         let FairEntry { held, queue } = entry.unwrap_or_default();
         FairEntry { held: exclusive::live(held, now), queue }
     }
 
-    /// `None` if nothing is left.
+    /// Returns the entry, or `None` if it has neither a hold nor a waiter.
     fn some(self) -> Option<FairEntry> {
         (self.held.is_some() || !self.queue.is_empty()).then_some(self)
     }
@@ -83,8 +83,8 @@ impl FairEntry {
         self.queue.iter().position(|place| place.owner == owner)
     }
 
-    /// Drops those at the head of the queue whose time is over. If the lock is free for somebody to ask, those behind them
-    /// who do not listen have had the same grace. Says whether there were any.
+    /// Removes the waiters at the head of the queue whose time is over, and returns whether there were any. With an `asker`, for whom the
+    /// lock is free, the waiters behind them that have no listener have had the same grace and are removed too.
     fn drop_dead(
         &mut self,
         now: Moment,
@@ -103,30 +103,30 @@ impl FairEntry {
         }
         self.queue.drain(..dead);
         if let Some(first) = self.queue.first() {
-            // Nobody has taken the patience of the dead off the others' times.
+            // The patience of the removed waiters is still part of the others' times.
             let by = first.until.since(now.after(self.ttl(now) + PLACE));
             self.closer(0, by);
         }
         true
     }
 
-    /// Brings the times of those from `from` on closer, all by the same. Redisson takes the patience of whoever comes in off
-    /// the times of all behind it, however little they have: so it must still be in there.
+    /// Cuts the times of the waiters from index `from` on, all by the same. When a waiter acquires, Redisson takes its patience off the times
+    /// of all behind it, however little they have left: so it must still be part of them.
     fn closer(&mut self, from: usize, by: Duration) {
         for place in &mut self.queue[from..] {
             place.until = place.until.before(by);
         }
     }
 
-    /// Somebody has left this place: brings those behind it closer, but not the first of them below `floor`.
+    /// A waiter has left the place at `from`: cuts the times of those behind it, but that of the first of them not below `floor`.
     fn close_up(&mut self, from: usize, by: Duration, floor: Moment) {
         if let Some(first) = self.queue.get(from) {
             self.closer(from, by.min(first.until.since(floor)));
         }
     }
 
-    /// The lock is free and it is the turn of the first in line, who does not come: leaves it no more time than until `limit`.
-    /// Nobody else: what is cut, Java takes off once more when it comes in. Says what it has left, and whether it had more.
+    /// The lock is free and the first waiter does not acquire it: cuts its time to `limit`, and returns the time that it has left, and whether
+    /// it had more. The times of the others stay: Redisson takes what is cut off once more when the waiter acquires.
     fn cut(&mut self, limit: Moment, now: Moment) -> (Duration, bool) {
         let head = &mut self.queue[0];
         let had_more = head.until > limit;
@@ -134,14 +134,14 @@ impl FairEntry {
         (head.until.since(now), had_more)
     }
 
-    /// The first in the queue who is there.
+    /// Returns the index of the first waiter that is `present`.
     fn first_present(&self, present: impl Fn(Owner) -> bool) -> Option<usize> {
         self.queue.iter().take(WALK).position(|place| present(place.owner))
     }
 
-    /// The lock is free: whom to call.
+    /// The lock is free: returns the waiter to notify.
     fn next(&mut self, now: Moment, context: &dyn MachineContext) -> Wake {
-        // If nobody is there, nobody has to wait for the others, and whoever comes next adds to their times.
+        // If no waiter is present, none has to wait for the others, and the next waiter that comes adds to their times.
         let first = self.first_present(|owner| context.listens(owner));
         let Some(first) = first else { return Wake::None };
         if first > 0 {
@@ -150,7 +150,8 @@ impl FairEntry {
         Wake::Waiter(self.queue[first].owner)
     }
 
-    /// The lock is free and it is not this one's turn: how long to wait for the one whose turn it is, and whom to call.
+    /// The lock is free and another waiter is before `me`: returns how long to wait for that one, the waiter to notify, and whether its time
+    /// was cut.
     fn stand_by(
         &mut self,
         me: Owner,
@@ -160,12 +161,12 @@ impl FairEntry {
         let first = self.first_present(|owner| owner == me || context.listens(owner));
         let limit = if first == Some(0) { ABSENCE } else { GRACE };
         let (left, changed) = self.cut(now.after(limit), now);
-        let called = first.map(|first| self.queue[first].owner).filter(|owner| *owner != me);
-        (left, called.map_or(Wake::None, Wake::Waiter), changed)
+        let notified = first.map(|first| self.queue[first].owner).filter(|owner| *owner != me);
+        (left, notified.map_or(Wake::None, Wake::Waiter), changed)
     }
 
-    /// The lock is held, and another one may be first in line than before. It learns that when it asks next, unless the lock
-    /// may be free before.
+    /// The lock is held, and another waiter may be the first than before: returns that one if the lock may be free before its next
+    /// attempt, which would tell it.
     fn first_in_line(&self, ttl: Duration) -> Wake {
         match self.queue.first() {
             Some(first) if ttl < RECHECK => Wake::Waiter(first.owner),
@@ -181,12 +182,12 @@ impl FairEntry {
         context: &dyn MachineContext,
     ) -> Transition<FairEntry, Attempt> {
         let me = claim.owner;
-        // Nobody's place is worth less than a millisecond: the wire knows nothing shorter.
+        // A place lasts at least a millisecond: the wire format knows nothing shorter.
         let patience = patience.map(|patience| patience.max(Duration::from_millis(1)));
         let wait = patience.unwrap_or_default();
         let queued = patience.and(self.place_of(me));
         if let Some(index) = queued {
-            // Who asks is there, and does not lose its place by asking.
+            // A waiter that tries is present, and does not lose its place by trying.
             let place = &mut self.queue[index];
             place.until = place.until.max(now.after(wait));
         }
@@ -206,15 +207,15 @@ impl FairEntry {
         }
 
         let ttl = self.ttl(now);
-        // Before anybody's time is cut: it is added to.
+        // Read before any time is cut: the new place is added to it.
         let last = self.queue.last().map_or(now, |place| place.until).max(now.after(ttl));
         let (mut rest, mut wake) = (ttl, Wake::None);
         if self.held.is_none() {
-            let (grace, called, changed) = self.stand_by(me, now, context);
+            let (grace, notified, changed) = self.stand_by(me, now, context);
             rest = grace;
-            // A call may have been lost, and a lease ends without one. Once for each change: this is no polling.
+            // A notification may have been lost, and a lease ends without one. Once for each change, so it is no polling.
             if changed || dropped {
-                wake = called;
+                wake = notified;
             }
         } else if !first_in_line {
             wake = if dropped { self.first_in_line(ttl) } else { Wake::None };
@@ -283,7 +284,7 @@ impl Machine for FairEntry {
             return entry.with(answer, if freed { Wake::All } else { Wake::None });
         }
         entry.drop_dead(now, None, context);
-        // Also if it had expired, or was released before and the answer was lost: nobody may have been called yet.
+        // Also if it had expired, or was released before and the reply was lost: perhaps no waiter has been notified yet.
         let wake = match entry.held {
             None if claim.depth == 0 => entry.next(now, context),
             _ => Wake::None,
@@ -319,7 +320,7 @@ impl Machine for FairEntry {
             entry.close_up(index, wait, now.after((entry.ttl(now) + wait).max(LEAST)));
             left = true;
         }
-        // Whoever was called and leaves passes the call on.
+        // A waiter that was notified and leaves passes the notification on.
         let wake = match &entry.held {
             None if left => entry.next(now, context),
             Some(held) if left => entry.first_in_line(held.ttl(now)),
@@ -330,12 +331,12 @@ impl Machine for FairEntry {
 
     fn force(
         entry: Option<FairEntry>,
-        what: ClaimKind,
+        kind: ClaimKind,
         now: Moment,
         context: &dyn MachineContext,
     ) -> Transition<FairEntry, ()> {
         let mut entry = FairEntry { held: None, ..entry.unwrap_or_default() };
-        if !matches!(what, ClaimKind::Fair { .. }) {
+        if !matches!(kind, ClaimKind::Fair { .. }) {
             return entry.with((), Wake::All);
         }
         entry.drop_dead(now, None, context);

@@ -4,12 +4,12 @@ use super::{Machine, MachineContext, Transition};
 use crate::env::Moment;
 use crate::store::{Admin, Attempt, Claim, ClaimKind, Released, Snapshot};
 
-/// The token after `last`. Not below the time in milliseconds, so that tokens go on rising when the counter is lost.
+/// Returns the token after `last`: at least the time in milliseconds, so that tokens go on rising when the counter is lost.
 pub fn next(last: u64, millis: u64) -> u64 {
     last.saturating_add(1).max(millis)
 }
 
-/// The checking side: the highest token seen.
+/// The gate of a resource: the highest token that it was shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GateEntry {
     /// The highest token that was shown.
@@ -17,10 +17,10 @@ pub struct GateEntry {
 }
 
 impl GateEntry {
-    /// As far as a script's numbers go.
+    /// The highest number that a script can return exactly.
     const FURTHEST: u64 = 1 << 53;
 
-    /// The gate after `token` was shown, and whether that passes: one as high as the highest is its holder's next write.
+    /// Returns the gate after `token` was shown, and whether the token passes: one equal to the highest is its holder's next write.
     pub fn shown(gate: Option<GateEntry>, token: u64) -> (GateEntry, bool) {
         let highest = gate.map_or(0, |gate| gate.highest);
         (GateEntry { highest: highest.max(token) }, token >= highest)

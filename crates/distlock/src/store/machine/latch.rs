@@ -9,16 +9,16 @@ use crate::env::Moment;
 use crate::owner::Owner;
 use crate::store::{Admin, Attempt, Claim, ClaimKind, LatchOp, Released, Snapshot};
 
-/// How long a count-down is remembered whose answer never arrives. It outlives the latch: sent again, it must not count for
-/// the next latch of that name. Far longer than anybody goes on sending, even if the server stands still in between.
+/// How long a count-down is remembered whose reply does not arrive. Longer than the latch exists: if it is sent again, it must not count for
+/// the next latch of that name. Far longer than a caller tries, even if the server pauses in between.
 pub const REMEMBERED: Duration = Duration::from_secs(60);
 
-/// A latch, and the count-downs whose answers may be under way. An open latch without these has no entry.
+/// A latch, and the count-downs whose replies may be in flight. An open latch without these has no entry.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct LatchEntry {
     /// The count; `None` if there is no latch, which is the same as an open one.
     pub count: Option<u32>,
-    /// The count-downs that were done: the answer to each, and until when it is remembered.
+    /// The count-downs that were applied: the result of each, and until when it is remembered.
     pub counted: HashMap<Owner, (u32, Moment)>,
 }
 
@@ -27,7 +27,7 @@ impl LatchEntry {
         self.count.is_none_or(|count| count == 0)
     }
 
-    /// A latch of zero is no latch.
+    /// Sets the count; 0 removes the latch.
     fn set(&mut self, count: u32) {
         self.count = Some(count).filter(|count| *count > 0);
     }
@@ -54,7 +54,7 @@ impl Machine for LatchEntry {
         self.count.is_some() || self.counted.values().any(|(_, until)| *until > now)
     }
 
-    /// Nothing is held afterwards, and nothing written.
+    /// Writes nothing, and nothing is held afterwards.
     fn acquire(
         entry: Option<LatchEntry>,
         _: &Claim,
@@ -81,7 +81,7 @@ impl Machine for LatchEntry {
         Transition::silent(entry, false)
     }
 
-    /// Opens it.
+    /// Opens the latch.
     fn force(
         entry: Option<LatchEntry>,
         _: ClaimKind,

@@ -10,12 +10,12 @@ use crate::store::{
     Admin, Attempt, Claim, ClaimKind, Holder, LeasedOp, Mode, PermitId, Released, Snapshot,
 };
 
-/// A semaphore. One that nobody has set, or that was deleted, has no entry, and its permits are gone with it.
+/// A semaphore. One that is not initialised, or was deleted, has no entry; a deletion takes the permits from their holders.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct LeasedEntry {
     /// The permits left, without those that have expired and were not taken back yet; may be below zero.
     pub left: i64,
-    /// When each permit that is out comes back by itself.
+    /// When the lease of each permit that is out ends.
     pub out: BTreeMap<PermitId, Moment>,
 }
 
@@ -24,7 +24,7 @@ impl LeasedEntry {
         LeasedEntry { left: permits, out: BTreeMap::new() }
     }
 
-    /// Takes back what has expired: whether there was anything.
+    /// Takes back the permits whose leases have ended, and returns whether there were any.
     fn purge(&mut self, now: Moment) -> bool {
         let before = self.out.len();
         self.out.retain(|_, until| *until > now);
@@ -33,7 +33,7 @@ impl LeasedEntry {
         back > 0
     }
 
-    /// Has a permit expire then, if not later anyway: a late step may come after a later one.
+    /// Sets the end of a permit's lease, never to earlier than it is: this operation may be late, and a later one may have been applied before it.
     fn extend(&mut self, id: PermitId, until: Moment) {
         let at = self.out.entry(id).or_insert(until);
         *at = (*at).max(until);
@@ -47,25 +47,25 @@ impl LeasedEntry {
         count(self.out.values().filter(|until| **until > now).count())
     }
 
-    /// What is left, and what has expired.
+    /// Returns the free permits, those whose leases have ended included.
     fn available(&self, now: Moment) -> i64 {
         self.left + count(self.out.len()) - self.acquired(now)
     }
 
-    /// When the next permit comes back.
+    /// Returns the time until the next lease ends.
     fn next(&self, now: Moment) -> Option<Duration> {
         self.out.values().min().map(|until| until.since(now))
     }
 
-    /// Gives back those of `ids` that are in here: how many.
+    /// Gives back those of `ids` that are out, and returns how many they were.
     fn give_back(&mut self, ids: impl Iterator<Item = PermitId>) -> i64 {
         let back = count(ids.filter(|id| self.out.remove(id).is_some()).count());
         self.left += back;
         back
     }
 
-    /// Whoever waits is told if there is something to get.
-    fn step<T>(self, more: bool, answer: T) -> Transition<LeasedEntry, T> {
+    /// Returns a transition that wakes every waiter if there are `more` permits and some are free.
+    fn transition<T>(self, more: bool, answer: T) -> Transition<LeasedEntry, T> {
         if more && self.left > 0 {
             Transition::waking_all(Some(self), answer)
         } else {
@@ -78,7 +78,7 @@ fn count(permits: usize) -> i64 {
     i64::try_from(permits).unwrap_or(i64::MAX)
 }
 
-/// The ids of a claim's permits.
+/// Returns the ids of a claim's permits.
 fn ids(claim: &Claim) -> impl Iterator<Item = PermitId> + use<> {
     let count = match claim.kind {
         ClaimKind::LeasedPermits { count, .. } => count,
@@ -116,18 +116,18 @@ impl Machine for LeasedEntry {
                 entry.extend(id, until);
             }
         } else if ids(claim).next().is_some_and(|first| entry.out.contains_key(&first)) {
-            // Sent again: they are this owner's already.
+            // The acquire was sent again: the owner has them already.
             for id in ids(claim) {
                 entry.out.entry(id).and_modify(|at| *at = (*at).max(until));
             }
         } else {
             let ttl = entry.next(now).unwrap_or(FOREVER);
-            return entry.step(more, Attempt::Busy { ttl });
+            return entry.transition(more, Attempt::Busy { ttl });
         }
-        entry.step(more, Attempt::Acquired { token: None })
+        entry.transition(more, Attempt::Acquired { token: None })
     }
 
-    /// Gives back whatever is left of the claim's permits; if that is not all of them, some were lost.
+    /// Gives back those of the claim's permits that the owner still has; `NotHeld` if some of them were lost.
     fn release(
         entry: Option<LeasedEntry>,
         claim: &Claim,
@@ -138,7 +138,7 @@ impl Machine for LeasedEntry {
         let all = ids(claim).all(|id| entry.is_out(&id, now));
         let back = entry.give_back(ids(claim));
         let answer = if all { Released::Freed { heard_by: 0 } } else { Released::NotHeld };
-        entry.step(back > 0, answer)
+        entry.transition(back > 0, answer)
     }
 
     fn renew(
@@ -161,20 +161,22 @@ impl Machine for LeasedEntry {
         _: &dyn MachineContext,
     ) -> Transition<LeasedEntry, ()> {
         let Some(LeasedEntry { left, out }) = entry else { return Transition::silent(None, ()) };
-        LeasedEntry::new(left + count(out.len())).step(!out.is_empty(), ())
+        LeasedEntry::new(left + count(out.len())).transition(!out.is_empty(), ())
     }
 
     fn admin(entry: Option<LeasedEntry>, op: &Admin, now: Moment) -> Transition<LeasedEntry, i64> {
         let Admin::Leased(op) = op else { return Transition::silent(entry, 0) };
         let Some(mut entry) = entry else {
             return match op {
-                LeasedOp::Init(permits) => LeasedEntry::new(i64::from(*permits)).step(true, 1),
+                LeasedOp::Init(permits) => {
+                    LeasedEntry::new(i64::from(*permits)).transition(true, 1)
+                }
                 LeasedOp::Set(permits) => {
-                    LeasedEntry::new(i64::from(*permits)).step(true, i64::from(*permits))
+                    LeasedEntry::new(i64::from(*permits)).transition(true, i64::from(*permits))
                 }
                 LeasedOp::Add(permits) => {
                     let permits = sum(0, *permits);
-                    LeasedEntry::new(permits).step(true, permits)
+                    LeasedEntry::new(permits).transition(true, permits)
                 }
                 LeasedOp::Remaining(_) => Transition::silent(None, -2),
                 _ => Transition::silent(None, 0),
@@ -186,13 +188,13 @@ impl Machine for LeasedEntry {
             LeasedOp::Set(permits) => {
                 let more = i64::from(*permits) - entry.left - count(entry.out.len());
                 entry.left += more;
-                entry.step(more > 0, available + more)
+                entry.transition(more > 0, available + more)
             }
             LeasedOp::Add(permits) => {
                 let before = entry.left;
                 entry.left = sum(before, *permits);
                 let answer = available + entry.left - before;
-                entry.step(*permits > 0, answer)
+                entry.transition(*permits > 0, answer)
             }
             LeasedOp::Available => Transition::silent(Some(entry), available),
             LeasedOp::Acquired => {
@@ -201,7 +203,7 @@ impl Machine for LeasedEntry {
             }
             LeasedOp::Release(ids) if ids.iter().all(|id| entry.is_out(id, now)) => {
                 let back = entry.give_back(ids.iter().copied());
-                entry.step(back > 0, back)
+                entry.transition(back > 0, back)
             }
             LeasedOp::Extend(id, lease) if entry.is_out(id, now) => {
                 entry.out.insert(*id, now.after(Duration::from_millis(*lease)));
@@ -227,7 +229,7 @@ impl Machine for LeasedEntry {
     }
 }
 
-/// Rounded up: a permit that is out has something left.
+/// Rounded up: a permit that is out has time left.
 fn whole_millis(left: Duration) -> i64 {
     i64::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
 }

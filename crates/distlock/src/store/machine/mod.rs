@@ -66,7 +66,7 @@ pub trait Machine: Sized {
     /// Applies [`Store::force`](crate::store::Store::force).
     fn force(
         entry: Option<Self>,
-        what: ClaimKind,
+        kind: ClaimKind,
         now: Moment,
         context: &dyn MachineContext,
     ) -> Transition<Self, ()>;

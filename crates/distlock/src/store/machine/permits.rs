@@ -8,19 +8,19 @@ use crate::env::Moment;
 use crate::owner::Owner;
 use crate::store::{Admin, Attempt, Claim, ClaimKind, Holder, Mode, PermitsOp, Released, Snapshot};
 
-/// How long permits that have no lease may be out. Redisson's number for it: the longest time its clock can add to the
+/// The lease of permits that have none. Redisson's number for it: the longest time its clock can add to the
 /// present without an overflow.
 pub const FOREVER: Duration = Duration::from_millis(922_337_203_685_477);
 
-/// The most permits a semaphore counts, and the fewest with a minus. Scripts count exactly up to here.
+/// The highest number of permits, and with a minus the lowest. The scripts count exactly up to here.
 pub const MOST: i64 = 999_999_999_999_999;
 
-/// A semaphore. One that nobody has set, or that was deleted, has no entry, and whoever had permits of it has none.
+/// A semaphore. One that is not initialised, or was deleted, has no entry; a deletion takes the permits from their holders.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct PermitsEntry {
     /// The permits left; below zero when more were taken away than were left.
     pub left: i64,
-    /// Who has how many. An acquisition has an owner of its own, so being in here tells a step that is sent again.
+    /// The permits of each owner. Each acquisition has its own owner, so an acquire that is sent again finds it here.
     pub out: HashMap<Owner, u32>,
 }
 
@@ -29,27 +29,31 @@ impl PermitsEntry {
         PermitsEntry { left: i64::from(permits), out: HashMap::new() }
     }
 
-    /// Adds permits, or takes some away. Whoever waits is told of what they might get.
+    /// Adds permits, or takes some away; wakes the waiters if some are free then.
     fn add(self, permits: i64) -> Transition<PermitsEntry, i64> {
         let left = sum(self.left, permits);
-        tell(permits > 0 && left > 0, Some(PermitsEntry { left, ..self }), left)
+        transition(permits > 0 && left > 0, Some(PermitsEntry { left, ..self }), left)
     }
 
     /// Gives back permits that were taken.
     fn give_back<T>(mut self, permits: i64, answer: T) -> Transition<PermitsEntry, T> {
         self.left += permits;
-        tell(permits > 0 && self.left > 0, Some(self), answer)
+        transition(permits > 0 && self.left > 0, Some(self), answer)
     }
 }
 
-/// Both together, as far as a semaphore counts.
+/// Returns the sum, within what a semaphore counts.
 pub(super) fn sum(left: i64, permits: i64) -> i64 {
     left.saturating_add(permits).clamp(-MOST, MOST)
 }
 
-/// A step that everybody is told of if there is something to get.
-fn tell<T>(worth: bool, entry: Option<PermitsEntry>, answer: T) -> Transition<PermitsEntry, T> {
-    if worth { Transition::waking_all(entry, answer) } else { Transition::silent(entry, answer) }
+/// Returns a transition that wakes every waiter if `wake`.
+fn transition<T>(
+    wake: bool,
+    entry: Option<PermitsEntry>,
+    answer: T,
+) -> Transition<PermitsEntry, T> {
+    if wake { Transition::waking_all(entry, answer) } else { Transition::silent(entry, answer) }
 }
 
 impl Machine for PermitsEntry {
@@ -70,16 +74,16 @@ impl Machine for PermitsEntry {
         let Some(mut entry) = entry.or_else(|| initial.map(PermitsEntry::new)) else {
             return Transition::silent(None, Attempt::Busy { ttl: FOREVER });
         };
-        let told = fresh && entry.left > 0;
-        let taken = entry.out.contains_key(&claim.owner) || entry.left >= i64::from(count);
-        if !taken {
-            return tell(told, Some(entry), Attempt::Busy { ttl: FOREVER });
+        let wake = fresh && entry.left > 0;
+        let granted = entry.out.contains_key(&claim.owner) || entry.left >= i64::from(count);
+        if !granted {
+            return transition(wake, Some(entry), Attempt::Busy { ttl: FOREVER });
         }
         if !entry.out.contains_key(&claim.owner) {
             entry.left -= i64::from(count);
             entry.out.insert(claim.owner, count);
         }
-        tell(told, Some(entry), Attempt::Acquired { token: None })
+        transition(wake, Some(entry), Attempt::Acquired { token: None })
     }
 
     fn release(
@@ -95,7 +99,7 @@ impl Machine for PermitsEntry {
         }
     }
 
-    /// Permits have no lease: it only says whether they are still out.
+    /// Permits have no lease: it only returns whether the owner still has them.
     fn renew(
         entry: Option<PermitsEntry>,
         claim: &Claim,
@@ -105,7 +109,7 @@ impl Machine for PermitsEntry {
         Transition::silent(entry, held)
     }
 
-    /// Gives back what was taken by somebody known; permits that are out without a trace stay out.
+    /// Gives back the permits of every known owner; permits that other clients took without a trace stay out.
     fn force(
         entry: Option<PermitsEntry>,
         _: ClaimKind,
@@ -122,7 +126,7 @@ impl Machine for PermitsEntry {
         match (*op, entry) {
             (PermitsOp::Init(_), Some(entry)) => Transition::silent(Some(entry), 0),
             (PermitsOp::Init(permits), None) => {
-                tell(permits > 0, Some(PermitsEntry::new(permits)), 1)
+                transition(permits > 0, Some(PermitsEntry::new(permits)), 1)
             }
             (PermitsOp::Add(permits), entry) => entry.unwrap_or_default().add(permits),
             (PermitsOp::Release(permits), entry) => {

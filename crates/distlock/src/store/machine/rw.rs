@@ -8,38 +8,38 @@ use crate::env::Moment;
 use crate::owner::Owner;
 use crate::store::{Attempt, Claim, ClaimKind, Holder, Mode, Released, Snapshot};
 
-/// For how long readers who come later stand behind a writer that waits, unless it comes again. Long enough for one that
-/// comes a little late, short enough to be borne by readers behind one that died.
-pub const STANDS: Duration = Duration::from_millis(2500);
+/// For how long new readers wait for a waiting writer after its last attempt. Long enough for a writer whose next attempt is a little
+/// late, short enough for readers behind a writer that died.
+pub const WRITER_PRIORITY: Duration = Duration::from_millis(2500);
 
-/// How soon a writer that waits comes again, and a reader that stands behind it.
-pub const COMES_AGAIN: Duration = Duration::from_secs(1);
+/// The longest pause between two attempts of a waiting writer, and of a reader that waits for it.
+pub const RECHECK: Duration = Duration::from_secs(1);
 
-/// A read-write lock: its writer or its readers, and who waits to write.
+/// A read-write lock: its writer or its readers, and a waiting writer.
 ///
-/// All holds of one reader last equally long, so a reader is one hold with a depth: as long as the longest lease it was
-/// given. The writer may read as well; then it stays as a writer at least as long as it may read.
+/// All holds of one reader last equally long, so a reader is one hold with a depth, for the longest lease that it was given. The writer may
+/// read as well; then its write hold lasts at least as long as its read hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RwEntry {
-    /// Who writes.
+    /// The writer.
     pub writer: Option<TimedHold>,
-    /// Who reads, each with a lease of its own. While somebody writes, that one alone.
+    /// The readers, each with a lease of its own. While there is a writer, no other owner is among them.
     pub readers: Vec<TimedHold>,
-    /// The writer that new readers stand behind.
+    /// The waiting writer that new readers wait for.
     pub waiting: Option<WaitingWriter>,
 }
 
 /// A writer that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitingWriter {
-    /// Who waits.
+    /// The writer.
     pub owner: Owner,
-    /// When it is forgotten unless it comes again.
+    /// When it is forgotten unless it tries again.
     pub until: Moment,
 }
 
 impl RwEntry {
-    /// What is left of an entry at `now`.
+    /// Returns the parts of the entry that have not expired at `now`.
     fn live(entry: Option<RwEntry>, now: Moment) -> RwEntry {
         let mut entry = entry.unwrap_or_default();
         entry.writer.take_if(|writer| writer.expires <= now);
@@ -48,7 +48,7 @@ impl RwEntry {
         entry
     }
 
-    /// `None` if nothing is left.
+    /// Returns the entry, or `None` if it is empty.
     fn some(self) -> Option<RwEntry> {
         (self != RwEntry::default()).then_some(self)
     }
@@ -61,20 +61,20 @@ impl RwEntry {
         self.writer.as_ref().is_some_and(|writer| writer.owner == owner)
     }
 
-    /// The writer lasts at least as long as what it reads.
+    /// Makes the write hold last at least until `until`.
     fn cover(&mut self, until: Moment) {
         if let Some(writer) = &mut self.writer {
             writer.expires = writer.expires.max(until);
         }
     }
 
-    /// How long a reader that comes now has to stay out; `None` if it may enter.
+    /// Returns how long a new reader has to wait; `None` if it may read now.
     fn keeps_out(&self, owner: Owner, now: Moment) -> Option<Duration> {
         match (&self.writer, self.waiting) {
             (Some(writer), _) if writer.owner == owner => None,
             (Some(writer), _) => Some(writer.ttl(now)),
             (None, Some(waiting)) if waiting.owner != owner => {
-                Some(waiting.until.since(now).min(COMES_AGAIN))
+                Some(waiting.until.since(now).min(RECHECK))
             }
             (None, _) => None,
         }
@@ -107,7 +107,7 @@ impl RwEntry {
                 let expires = own.expires.max(expires);
                 *own = TimedHold { owner, depth, expires };
             }
-            // Readers need not stand behind anybody now: they are kept out, and may be next.
+            // No waiting writer is noted: new readers are kept out anyway, and may be next.
             Some(other) => return Attempt::Busy { ttl: other.ttl(now) },
             None if depth != 1 => return Attempt::Busy { ttl: Duration::ZERO },
             None => {
@@ -131,12 +131,12 @@ impl RwEntry {
         if !waits {
             return Attempt::Busy { ttl };
         }
-        // One that reads itself would wait for ever, and everybody behind it.
+        // A writer that reads itself would wait for ever, and every new reader behind it.
         let reads = self.reader(owner).is_some();
         if !reads && self.waiting.is_none_or(|waiting| waiting.owner == owner) {
-            self.waiting = Some(WaitingWriter { owner, until: now.after(STANDS) });
+            self.waiting = Some(WaitingWriter { owner, until: now.after(WRITER_PRIORITY) });
         }
-        Attempt::Busy { ttl: ttl.min(COMES_AGAIN) }
+        Attempt::Busy { ttl: ttl.min(RECHECK) }
     }
 
     fn holders(&self, now: Moment) -> Vec<Holder> {
@@ -193,7 +193,7 @@ impl Machine for RwEntry {
             return Transition::silent(entry.some(), answer);
         }
         let (held, tell) = if writes {
-            // Whoever stands behind it may come, and so may other readers if it reads on.
+            // Readers that wait for it may enter, and so may other readers if it keeps its read hold.
             let waited = entry.waiting.take_if(|waiting| waiting.owner == owner).is_some();
             let held = entry.writer.take_if(|writer| writer.owner == owner).is_some();
             (held, held || waited)
@@ -244,12 +244,12 @@ impl Machine for RwEntry {
 
     fn force(
         entry: Option<RwEntry>,
-        what: ClaimKind,
+        kind: ClaimKind,
         now: Moment,
         _: &dyn MachineContext,
     ) -> Transition<RwEntry, ()> {
         let entry = RwEntry::live(entry, now);
-        let matches = match what {
+        let matches = match kind {
             ClaimKind::Write { .. } => entry.writer.is_some(),
             _ => entry.writer.is_none() && !entry.readers.is_empty(),
         };
@@ -261,7 +261,7 @@ impl Machine for RwEntry {
 
     fn view(&self, name: &str, now: Moment) -> Snapshot {
         let holders = self.holders(now);
-        // The writer outlasts what it reads.
+        // The write hold lasts at least as long as the read hold of its owner.
         let ttl = self.writer.iter().chain(&self.readers).map(|hold| hold.ttl(now)).max();
         match ttl {
             Some(ttl) if !holders.is_empty() => Snapshot::held(name, holders, ttl),
@@ -298,10 +298,9 @@ mod tests {
             Moment::from_nanos((1 + self.millis) * 1_000_000)
         }
 
-        fn acquire(&mut self, what: ClaimKind, owner: Owner, lease: u64) -> Attempt {
+        fn acquire(&mut self, kind: ClaimKind, owner: Owner, lease: u64) -> Attempt {
             let (name, lease) = ("k".into(), Duration::from_millis(lease));
-            let claim =
-                Claim { name, owner, lease, depth: 1, heir_of: None, kind: what, info: None };
+            let claim = Claim { name, owner, lease, depth: 1, heir_of: None, kind, info: None };
             let step = RwEntry::acquire(self.entry.take(), &claim, self.now(), &Alone);
             self.entry = step.entry;
             step.answer

@@ -6,7 +6,7 @@ use super::{Machine, MachineContext, Transition, exclusive};
 use crate::env::Moment;
 use crate::store::{Attempt, Claim, ClaimKind, Released, Snapshot};
 
-/// A held lock. The depth is not kept: the format has no room for it, and the holder knows.
+/// A held lock. The depth is always 1: the format has no room for it, and the engine of the holder counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SimpleEntry(pub exclusive::TimedHold);
 
@@ -75,9 +75,9 @@ mod tests {
     use super::*;
     use crate::Owner;
 
-    struct Nobody;
+    struct NoListeners;
 
-    impl MachineContext for Nobody {
+    impl MachineContext for NoListeners {
         fn listens(&self, _: Owner) -> bool {
             false
         }
@@ -90,16 +90,8 @@ mod tests {
     const LEASE: Duration = Duration::from_secs(1);
 
     fn claim(owner: Owner, depth: u32) -> Claim {
-        let what = ClaimKind::Simple;
-        Claim {
-            name: "k".into(),
-            owner,
-            lease: LEASE,
-            depth,
-            heir_of: None,
-            kind: what,
-            info: None,
-        }
+        let kind = ClaimKind::Simple;
+        Claim { name: "k".into(), owner, lease: LEASE, depth, heir_of: None, kind, info: None }
     }
 
     #[test]
@@ -108,19 +100,19 @@ mod tests {
         let (me, other) = (Owner::mint(Uuid::new_v4()), Owner::mint(Uuid::new_v4()));
         let mut entry = None;
         for depth in [1, 2, 2, 3] {
-            let step = SimpleEntry::acquire(entry, &claim(me, depth), now, &Nobody);
+            let step = SimpleEntry::acquire(entry, &claim(me, depth), now, &NoListeners);
             assert_eq!(step.answer, Attempt::Acquired { token: None });
             assert_eq!(step.entry.as_ref().unwrap().0.depth, 1);
             entry = step.entry;
         }
-        let busy = SimpleEntry::acquire(entry.clone(), &claim(other, 1), now, &Nobody);
+        let busy = SimpleEntry::acquire(entry.clone(), &claim(other, 1), now, &NoListeners);
         assert_eq!(busy.answer, Attempt::Busy { ttl: LEASE });
         for depth in [2, 1] {
-            let step = SimpleEntry::release(entry, &claim(me, depth), now, &Nobody);
+            let step = SimpleEntry::release(entry, &claim(me, depth), now, &NoListeners);
             assert_eq!(step.answer, Released::StillHeld);
             entry = step.entry;
         }
-        let freed = SimpleEntry::release(entry, &claim(me, 0), now, &Nobody);
+        let freed = SimpleEntry::release(entry, &claim(me, 0), now, &NoListeners);
         assert_eq!((freed.entry, freed.answer), (None, Released::Freed { heard_by: 0 }));
         assert_eq!(freed.wake, Wake::None);
     }
@@ -130,16 +122,16 @@ mod tests {
         let start = Moment::from_origin(LEASE);
         let over = start.after(LEASE);
         let me = Owner::mint(Uuid::new_v4());
-        let entry = SimpleEntry::acquire(None, &claim(me, 1), start, &Nobody).entry;
+        let entry = SimpleEntry::acquire(None, &claim(me, 1), start, &NoListeners).entry;
         assert!(entry.as_ref().unwrap().is_live(start));
         assert!(!entry.as_ref().unwrap().is_live(over));
-        let again = SimpleEntry::acquire(entry.clone(), &claim(me, 2), over, &Nobody);
+        let again = SimpleEntry::acquire(entry.clone(), &claim(me, 2), over, &NoListeners);
         assert_eq!(again.answer, Attempt::Busy { ttl: Duration::ZERO });
         assert!(!SimpleEntry::renew(entry.clone(), &claim(me, 1), over).answer);
-        let gone = SimpleEntry::release(entry.clone(), &claim(me, 0), over, &Nobody);
+        let gone = SimpleEntry::release(entry.clone(), &claim(me, 0), over, &NoListeners);
         assert_eq!(gone.answer, Released::NotHeld);
         let next =
-            SimpleEntry::acquire(entry, &claim(Owner::mint(Uuid::new_v4()), 1), over, &Nobody);
+            SimpleEntry::acquire(entry, &claim(Owner::mint(Uuid::new_v4()), 1), over, &NoListeners);
         assert_eq!(next.answer, Attempt::Acquired { token: None });
     }
 }
