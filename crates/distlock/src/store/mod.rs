@@ -3,7 +3,7 @@
 //! Programs do not need this module; authors of a store, and of test doubles that make one fail, do.
 //!
 //! # Examples
-//! A table behind the mutexes of one program. The [state machines](state) contain the rules, so a store only keeps their entries
+//! A table behind the mutexes of one program. The [state machines](machine) contain the rules, so a store only keeps their entries
 //! and notifies waiters:
 //!
 //! ```
@@ -17,7 +17,7 @@
 //!
 //! #[derive(Debug, Default)]
 //! struct Table {
-//!     entries: Mutex<HashMap<Arc<str>, Entry>>,
+//!     entries: Mutex<HashMap<Arc<str>, FairEntry>>,
 //!     released: Arc<Topic>,
 //! }
 //!
@@ -34,7 +34,7 @@
 //!
 //! impl Table {
 //!     /// One atomic operation.
-//!     fn step<T>(&self, name: &str, step: impl FnOnce(Option<Entry>) -> Transition<Entry, T>) -> T {
+//!     fn step<T>(&self, name: &str, step: impl FnOnce(Option<FairEntry>) -> Transition<FairEntry, T>) -> T {
 //!         let mut entries = self.entries.lock().unwrap();
 //!         let Transition { entry, answer, wake } = step(entries.remove(name));
 //!         entries.extend(entry.filter(|e| e.is_live(System.now())).map(|e| (name.into(), e)));
@@ -53,13 +53,13 @@
 //!
 //! impl Store for Table {
 //!     fn acquire<'a>(&'a self, c: &'a Claim) -> BoxFuture<'a, Result<Attempt>> {
-//!         Box::pin(ready(Ok(self.step(&c.name, |e| Entry::acquire(e, c, System.now(), &Nothing)))))
+//!         Box::pin(ready(Ok(self.step(&c.name, |e| FairEntry::acquire(e, c, System.now(), &Nothing)))))
 //!     }
 //!     fn release<'a>(&'a self, c: &'a Claim) -> BoxFuture<'a, Result<Released>> {
-//!         Box::pin(ready(Ok(self.step(&c.name, |e| Entry::release(e, c, System.now(), &Nothing)))))
+//!         Box::pin(ready(Ok(self.step(&c.name, |e| FairEntry::release(e, c, System.now(), &Nothing)))))
 //!     }
 //!     fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<bool>>> {
-//!         let renew = |c: &Claim| Ok(self.step(&c.name, |e| Entry::renew(e, c, System.now())));
+//!         let renew = |c: &Claim| Ok(self.step(&c.name, |e| FairEntry::renew(e, c, System.now())));
 //!         Box::pin(ready(claims.iter().map(renew).collect()))
 //!     }
 //!     fn listen<'a>(&'a self, _: &'a Claim) -> BoxFuture<'a, Result<Listener>> {
@@ -70,7 +70,7 @@
 //!     }
 //!     fn force<'a>(&'a self, kind: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
 //!         let before = self.look(name);
-//!         self.step(name, |e| Entry::force(e, kind, System.now(), &Nothing));
+//!         self.step(name, |e| FairEntry::force(e, kind, System.now(), &Nothing));
 //!         Box::pin(ready(Ok(before)))
 //!     }
 //!     fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<Snapshot>>> {
