@@ -56,6 +56,9 @@ impl Member {
         let Member { engine, name, kind, what, spin, owner: own } = self;
         let name = name?;
         let lease = lease.map(check_lease).transpose().map_err(|e| e.about(kind, &name))?;
+        let offered =
+            engine.store.capabilities().check(what.required(kind), || engine.store.place());
+        offered.map_err(|e| e.about(kind, &name))?;
         let spin = spin.or(engine.tuning.spin);
         let what = what.waiting(wait, engine.tuning.fair_patience);
         let lease = match (what, lease) {

@@ -96,8 +96,9 @@ pub(super) async fn attempt(
         let sent = engine.env.now();
         doubt.armed = what.is_held(); // until it is answered
         match engine.store.acquire(&claim).await {
-            Ok(Attempt::Acquired { token }) => {
-                let hold = seat(&engine, &lane, &ask, &claim, sent, lead).with_token(token);
+            Ok(Attempt::Acquired { token, lease: granted }) => {
+                let hold =
+                    seat(&engine, &lane, &ask, &claim, sent, granted, lead).with_token(token);
                 // A reply that took longer than the lease proves nothing any more.
                 if what.is_held() && hold.state() == State::Lost {
                     return match too_late(&engine) {
@@ -144,7 +145,7 @@ pub(super) async fn attempt(
 /// better.
 pub(super) fn too_late(engine: &Engine) -> Option<Error> {
     let text = "the replicas acknowledged the acquire only after its lease had ended";
-    let asked = engine.store.durability() != Durability::Primary;
+    let asked = engine.store.capabilities().durability != Durability::Primary;
     asked.then(|| Error::new(ErrorKind::NotDurable, text))
 }
 
@@ -194,14 +195,16 @@ pub(super) fn seat(
     ask: &Ask,
     claim: &Claim,
     sent: Moment,
+    granted: Duration,
     lead: Lead,
 ) -> Hold {
-    let (watched, expires) = (ask.lease.is_none(), sent.after(claim.lease));
+    let (watched, expires) = (ask.lease.is_none(), sent.after(granted));
     let (kind, what, lease) = (ask.kind, ask.what, claim.lease);
-    let life = Life::fresh(sent, lease);
+    let life = Life::fresh(sent, granted);
     lane.state().heard(sent);
     let home = engine.lanes.to_sit(&lane.name, what, ask.owner);
-    let begun = Begun { kind, what, who: ask.who(), lease, watched, info: claim.info.clone() };
+    let info = claim.info.clone();
+    let begun = Begun { kind, what, who: ask.who(), lease, granted, watched, info };
     let tenure = Tenure::begin(engine, home.clone(), begun, life);
     if !what.is_held() {
         return Hold::of_nothing(tenure);
@@ -254,12 +257,12 @@ pub(super) async fn reenter(
         engine.observe(ask.kind, &tenure.lane.name, Event::Attempted);
         let sent = engine.env.now();
         match engine.store.acquire(&claim).await {
-            Ok(Attempt::Acquired { token }) => {
+            Ok(Attempt::Acquired { token, lease: granted }) => {
                 tenure.lane.state().heard(sent);
                 if hold.state() == State::Lost {
                     tenure.lose(); // before the store's answer is noted, which it would undo
                 }
-                if !tenure.confirm(tenure.stay, depth, sent, claim.lease) {
+                if !tenure.confirm(tenure.stay, depth, sent, granted) {
                     return Ok(None);
                 }
                 if watched {

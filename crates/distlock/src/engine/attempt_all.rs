@@ -1,5 +1,7 @@
 //! Asking the store for several locks in one step.
 
+use std::time::Duration;
+
 use super::acquire::Ask;
 use super::attempt::{Attempting, Doubt, Lead, seat, too_late};
 use super::detach::Adoptable;
@@ -14,7 +16,7 @@ use crate::error::Result;
 use crate::locks::config;
 use crate::observe::Event;
 use crate::runtime::join::join_all;
-use crate::store::{self, Claim};
+use crate::store::{self, Claim, Grant};
 
 /// How an attempt for several ended.
 pub(super) enum Together {
@@ -70,12 +72,13 @@ pub(super) async fn attempt_together(
         let sent = engine.env.now();
         arm(true); // until it is answered
         match engine.store.acquire_all(&claims).await {
-            Ok(store::AttemptAll::Acquired(tokens)) => {
+            Ok(store::AttemptAll::Acquired(grants)) => {
                 let holds: Vec<Hold> = (0..parts.len())
                     .map(|at| {
                         let (lane, ask) = (&lanes[at], &parts[at].2);
-                        seat(&engine, lane, ask, &claims[at], sent, leads[at].lead)
-                            .with_token(tokens.get(at).copied().flatten())
+                        let grant = grants.get(at).copied().unwrap_or(Grant::new(Duration::ZERO));
+                        seat(&engine, lane, ask, &claims[at], sent, grant.lease, leads[at].lead)
+                            .with_token(grant.token)
                     })
                     .collect();
                 // A reply that took longer than the lease proves nothing any more: the store is told to forget them.

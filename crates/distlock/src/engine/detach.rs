@@ -285,7 +285,8 @@ pub(super) fn start(engine: &Engine, work: impl Future<Output = ()> + Send + 'st
     // On a runtime without threads of its own nobody may be there to go on with what was begun on it; and nothing that
     // could panic should run while the thread panics already.
     let threads = || Handle::try_current().is_ok_and(|here| here.runtime_flavor() == MultiThread);
-    let here = (engine.store.answers_at_once() || threads()) && !std::thread::panicking();
+    let here =
+        (engine.store.capabilities().answers_at_once || threads()) && !std::thread::panicking();
     if here && work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
         return;
     }

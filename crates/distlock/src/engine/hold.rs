@@ -46,6 +46,8 @@ pub(crate) struct Tenure {
     token: AtomicU64,
     /// The lease that the present hold asks for when it passes to this tenure.
     pub(crate) lease: Duration,
+    /// The lease that the store granted last, in nanoseconds.
+    granted: AtomicU64,
     /// When the watchdog renews it next; [`Moment::NEVER`] if it does not.
     renew_at: AtomicU64,
     /// When the store is asked whether it has it, whoever renews it; [`Moment::NEVER`] if there is no doubt.
@@ -69,6 +71,8 @@ pub(super) struct Begun {
     pub(super) what: ClaimKind,
     pub(super) who: Who,
     pub(super) lease: Duration,
+    /// What the store granted; for an heir the same as `lease`, until the store has answered.
+    pub(super) granted: Duration,
     pub(super) watched: bool,
     pub(super) info: Option<Arc<HolderInfo>>,
 }
@@ -84,7 +88,7 @@ impl Tenure {
         begun: Begun,
         life: Life,
     ) -> Arc<Tenure> {
-        let Begun { kind, what, who, lease, watched, info } = begun;
+        let Begun { kind, what, who, lease, granted, watched, info } = begun;
         let since = engine.env.now();
         let slow_at = engine.tuning.slow_hold.map_or(Moment::NEVER, |slow| since.after(slow));
         let tenure = Arc::new(Tenure {
@@ -97,6 +101,7 @@ impl Tenure {
             vitals: Arc::new(Vitals::new(life)),
             token: AtomicU64::new(0),
             lease,
+            granted: AtomicU64::new(nanos(granted)),
             renew_at: AtomicU64::new(Moment::NEVER.as_nanos()),
             ask_at: AtomicU64::new(Moment::NEVER.as_nanos()),
             collect_by: AtomicU64::new(since.after(config::UNCOLLECTED).as_nanos()),
@@ -107,15 +112,20 @@ impl Tenure {
             info,
         });
         if watched {
-            let at = life.expires.before(lease).after(tenure.period());
+            let at = life.expires.before(granted).after(tenure.period());
             tenure.renew_at.store(at.as_nanos(), Ordering::Release);
         }
         engine.watchdog.register(&tenure);
         tenure
     }
 
+    /// The time between two renewals: a third of the watchdog's timeout, or of the lease that the store grants if that is shorter.
     pub(super) fn period(&self) -> Duration {
-        self.engine.tuning.watchdog / config::RENEWALS_PER_TIMEOUT
+        self.engine.tuning.watchdog.min(self.granted()) / config::RENEWALS_PER_TIMEOUT
+    }
+
+    pub(super) fn granted(&self) -> Duration {
+        Duration::from_nanos(self.granted.load(Ordering::Acquire))
     }
 
     pub(crate) fn token(&self) -> u64 {
@@ -234,6 +244,7 @@ impl Tenure {
     /// A step sent at `sent` was accepted.
     pub(super) fn accept(&self, sent: Moment, lease: Duration) {
         self.vitals.accept(sent, lease);
+        self.granted.store(nanos(lease), Ordering::Release);
         if self.is_watched() {
             put_off(&self.renew_at, sent.after(self.period()));
             self.engine.watchdog.wake_by(self.renewal());
@@ -312,6 +323,10 @@ impl Tenure {
         let held = self.engine.env.now().since(self.since);
         self.observe(Event::Released { held });
     }
+}
+
+fn nanos(lease: Duration) -> u64 {
+    u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Moves a moment, unless it is never.

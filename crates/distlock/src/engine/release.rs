@@ -212,12 +212,12 @@ fn pass_on(state: &mut LaneState, tenure: &Arc<Tenure>, before: State) -> Option
     // of the timeout against the half of it that is left. Of leases that nobody renews this cannot be said.
     let renewed = state.seat.as_ref().is_some_and(|seat| seat.watched > 0)
         && state.queue.front().is_some_and(|next| next.lease.is_none());
-    let told_in_time = renewed || engine.store.durability() == Durability::Primary;
+    let told_in_time = renewed || engine.store.capabilities().durability == Durability::Primary;
     let may_pass = alike
         && told_in_time
         && tenure.what.passes_on()
         && before == State::Held
-        && life >= tenure.lease / 2
+        && life >= tenure.lease.min(tenure.granted()) / 2
         // An attempt for the very waiter that the hold would pass to may be under way.
         && !state.attempting
         && state.forgetting == 0
@@ -225,7 +225,7 @@ fn pass_on(state: &mut LaneState, tenure: &Arc<Tenure>, before: State) -> Option
     if state.queue.is_empty() || !may_pass {
         return None;
     }
-    if !within_burst || !engine.store.passes_on() {
+    if !within_burst || !engine.store.capabilities().passes_on {
         state.spent = true;
         return None;
     }
@@ -241,7 +241,7 @@ fn pass_on(state: &mut LaneState, tenure: &Arc<Tenure>, before: State) -> Option
         true => engine.new_stay(&tenure.lane.name, what, owner, explicit),
         false => Who { owner, stay: next.stay },
     };
-    let begun = Begun { kind, what, who, lease, watched, info };
+    let begun = Begun { kind, what, who, lease, granted: lease, watched, info };
     let heir = Tenure::begin(engine, lane, begun, expected);
     state.seat(&heir, watched);
     let beside = state.same_owner(who.owner);

@@ -307,9 +307,9 @@ async fn pass(engine: &Arc<Engine>, from: Owner, heir: &Arc<Tenure>, until: Mome
         let claim = Claim { heir_of: Some(from), ..heir.claim(heir.lease, 1) };
         let sent = engine.env.now();
         match engine.store.acquire(&claim).await {
-            Ok(Attempt::Acquired { .. }) => {
+            Ok(Attempt::Acquired { lease, .. }) => {
                 heir.lane.state().heard(sent);
-                heir.confirm(from, 1, sent, claim.lease);
+                heir.confirm(from, 1, sent, lease);
                 return;
             }
             Err(e) if e.is_retryable() && engine.env.now() < until => {

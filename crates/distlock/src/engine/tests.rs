@@ -16,7 +16,9 @@ use crate::guard::Guard;
 use crate::locks::Locks;
 use crate::memory::MemoryStore;
 use crate::observe::{Event, Observer, Subject, usual};
-use crate::store::{Attempt, AttemptAll, Claim, ClaimKind, Listener, Released, Snapshot, Store};
+use crate::store::{
+    Attempt, AttemptAll, Claim, ClaimKind, Grant, Listener, Released, Renewed, Snapshot, Store,
+};
 
 const LONG: Duration = Duration::from_secs(30);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -137,7 +139,7 @@ impl Store for Moody {
         })
     }
 
-    fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<bool>>> {
+    fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<Renewed>>> {
         Box::pin(async move {
             match self.whims.renews_late.load(Ordering::Relaxed) {
                 true => self.wait_in_line().await,
@@ -168,7 +170,7 @@ impl Store for Moody {
             for claim in claims {
                 self.inner.acquire(claim).await?;
             }
-            Ok(AttemptAll::Acquired(vec![None; claims.len()]))
+            Ok(AttemptAll::Acquired(claims.iter().map(|claim| Grant::new(claim.lease)).collect()))
         })
     }
 

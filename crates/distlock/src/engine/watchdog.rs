@@ -20,7 +20,7 @@ use crate::env::{Env, Moment};
 use crate::error::{Error, ErrorKind, Result};
 use crate::locks::config;
 use crate::observe::Event;
-use crate::store::{Claim, Store};
+use crate::store::{Claim, Renewed, Store};
 
 #[derive(Debug)]
 pub(super) struct Watchdog {
@@ -167,7 +167,7 @@ impl Watchdog {
 
 /// When it is declared lost. A lease of few milliseconds has not that many to spare for late timers.
 fn deadline(tenure: &Tenure) -> Moment {
-    tenure.vitals.deadline().before(TIMER_SLACK.min(tenure.lease / 4))
+    tenure.vitals.deadline().before(TIMER_SLACK.min(tenure.lease.min(tenure.granted()) / 4))
 }
 
 /// What a look around finds.
@@ -209,7 +209,7 @@ async fn watch(dog: Arc<Watchdog>) {
         };
         for batch in due.chunk_by(alike).flat_map(|share| share.chunks(config::RENEWAL_BATCH)) {
             let work = Box::pin(renew_batch(store.clone(), batch.to_vec()));
-            match store.may_block() {
+            match store.capabilities().may_block {
                 true => dog.env.spawn_background(work),
                 false => dog.env.spawn_watchdog(work),
             }
@@ -259,7 +259,7 @@ impl Renewal {
     }
 
     /// The store has answered, or not.
-    fn end(self, sent: Moment, answer: Result<bool>) -> Result<bool> {
+    fn end(self, sent: Moment, answer: Result<Renewed>) -> Result<bool> {
         let tenure = self.tenure;
         let (stay, depth) = (tenure.stay, self.claim.depth);
         if answer.is_ok() {
@@ -268,7 +268,10 @@ impl Renewal {
         if answer.is_ok() && self.asked {
             tenure.ask(Moment::NEVER);
         }
-        let answer = answer.map(|held| held && tenure.confirm(stay, depth, sent, self.claim.lease));
+        let answer = answer.map(|renewed| match renewed {
+            Renewed::Held { for_ } => tenure.confirm(stay, depth, sent, for_),
+            Renewed::Gone => false,
+        });
         match &answer {
             Ok(true) => tenure.observe(Event::Renewed),
             Ok(false) => tenure.lose(),
@@ -315,7 +318,7 @@ pub(super) async fn verify(tenure: &Arc<Tenure>) {
     if let Some(renewal) = Renewal::begin(tenure, what_is_due(tenure)) {
         let claims = [renewal.claim.clone()];
         let sent = tenure.engine.env.now();
-        let answer = tenure.engine.store.renew(&claims).await.pop().unwrap_or(Ok(false));
+        let answer = tenure.engine.store.renew(&claims).await.pop().unwrap_or(Ok(Renewed::Gone));
         let _ = renewal.end(sent, answer);
     }
 }
@@ -324,7 +327,8 @@ pub(super) async fn verify(tenure: &Arc<Tenure>) {
 pub(super) async fn renew_meanwhile(tenure: &Arc<Tenure>) {
     let (engine, lease) = (&tenure.engine, tenure.engine.tuning.watchdog);
     let sent = engine.env.now();
-    if !tenure.is_watched() || tenure.vitals.expires().since(sent) + tenure.period() > lease {
+    let granted = lease.min(tenure.granted());
+    if !tenure.is_watched() || tenure.vitals.expires().since(sent) + tenure.period() > granted {
         return;
     }
     let depth = tenure.lane.state().wire.map_or(1, |(_, depth)| depth);
@@ -332,7 +336,7 @@ pub(super) async fn renew_meanwhile(tenure: &Arc<Tenure>) {
     let (tenure, asked) = (tenure.clone(), tenure.is_asked());
     let answer = engine.store.renew(std::slice::from_ref(&claim)).await.pop();
     let renewal = Renewal { tenure, claim, asked, stepping: None };
-    let _ = renewal.end(sent, answer.unwrap_or(Ok(false)));
+    let _ = renewal.end(sent, answer.unwrap_or(Ok(Renewed::Gone)));
 }
 
 /// Tries it again soon, if there is anything to try.
@@ -371,7 +375,7 @@ pub(crate) async fn extend(
         tenure.lane.state().step_work = Some(adoptable.clone());
         let claims = [renewal.claim.clone()];
         let sent = engine.env.now();
-        let answer = engine.store.renew(&claims).await.pop().unwrap_or(Ok(false));
+        let answer = engine.store.renew(&claims).await.pop().unwrap_or(Ok(Renewed::Gone));
         match renewal.end(sent, answer) {
             Ok(true) => return Ok(()),
             Ok(false) => return Err(release::lost()),

@@ -45,7 +45,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::locks::config::REPLY_TIMEOUT;
 use crate::store::machine::entry::{self, AnyEntry, AnyTransition, WrongKind};
 use crate::store::machine::{MachineContext, Transition};
-use crate::store::{Admin, Attempt, Claim, ClaimKind, Listener, Released, Snapshot, Store};
+use crate::store::{
+    Admin, Attempt, Capabilities, Claim, ClaimKind, Listener, Released, Renewed, Snapshot, Store,
+};
 
 use hub::Hub;
 use record::{Person, Record};
@@ -220,8 +222,8 @@ fn apply<T>(
 }
 
 impl Store for FileStore {
-    fn may_block(&self) -> bool {
-        true
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new().with_may_block(true)
     }
 
     fn place(&self) -> String {
@@ -248,7 +250,7 @@ impl Store for FileStore {
         })
     }
 
-    fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<bool>>> {
+    fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<Renewed>>> {
         Box::pin(async move {
             // One patience for the whole batch; a claim that comes after its end still gets its quick tries.
             let until = self.patience();
@@ -256,7 +258,9 @@ impl Store for FileStore {
             for claim in claims {
                 let step = |entry, now, _: &dyn MachineContext| entry::renew(entry, claim, now);
                 renewed.push(
-                    self.step(&claim.name, Some(claim), until, step).await.map(|(held, _)| held),
+                    self.step(&claim.name, Some(claim), until, step)
+                        .await
+                        .map(|(renewed, _)| renewed),
                 );
             }
             renewed

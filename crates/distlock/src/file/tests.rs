@@ -73,7 +73,7 @@ fn claim(name: &str) -> Claim {
     Claim {
         name: name.into(),
         owner: Owner::mint(Uuid::new_v4()),
-        lease: Duration::from_secs(30),
+        lease: LEASE,
         depth: 1,
         heir_of: None,
         kind: ClaimKind::Exclusive,
@@ -81,9 +81,11 @@ fn claim(name: &str) -> Claim {
     }
 }
 
+const HOUR: Duration = Duration::from_secs(3600);
+
 /// One that does not end while a test runs.
 fn for_an_hour(claim: Claim) -> Claim {
-    Claim { lease: Duration::from_secs(3600), ..claim }
+    Claim { lease: HOUR, ..claim }
 }
 
 fn at_depth(claim: &Claim, depth: u32) -> Claim {
@@ -98,10 +100,12 @@ fn unlock(file: fs::File) {
 }
 
 async fn renewed(store: &FileStore, claim: &Claim) -> bool {
-    store.renew(std::slice::from_ref(claim)).await.remove(0).unwrap()
+    store.renew(std::slice::from_ref(claim)).await.remove(0).unwrap().is_held()
 }
 
-const ACQUIRED: Attempt = Attempt::Acquired { token: None };
+const LEASE: Duration = Duration::from_secs(30);
+const ACQUIRED: Attempt = Attempt::Acquired { token: None, lease: LEASE };
+const ACQUIRED_FOR_AN_HOUR: Attempt = Attempt::Acquired { token: None, lease: HOUR };
 
 fn is_busy(attempt: &Attempt) -> bool {
     matches!(attempt, Attempt::Busy { .. })
@@ -150,7 +154,7 @@ async fn strangers_can_neither_release_nor_renew() {
     store.acquire(&a).await.unwrap();
     assert_eq!(store.release(&at_depth(&b, 0)).await.unwrap(), Released::NotHeld);
     let answers = store.renew(&[b.clone(), a.clone(), claim("free")]).await;
-    let answers: Vec<bool> = answers.into_iter().map(|answer| answer.unwrap()).collect();
+    let answers: Vec<bool> = answers.into_iter().map(|answer| answer.unwrap().is_held()).collect();
     assert_eq!(answers, [false, true, false]);
     assert!(is_busy(&store.acquire(&b).await.unwrap()));
 }
@@ -267,7 +271,7 @@ async fn many_names_and_long_ones_fit() {
     let names = names.chain(["\0ä/..".repeat(500)]);
     let claims: Vec<Claim> = names.map(|name| for_an_hour(claim(&name))).collect();
     for claim in &claims {
-        assert_eq!(store.acquire(claim).await.unwrap(), ACQUIRED);
+        assert_eq!(store.acquire(claim).await.unwrap(), ACQUIRED_FOR_AN_HOUR);
     }
     assert_eq!(store.list("").await.unwrap().len(), claims.len());
     let largest = |temp: &Temp| {

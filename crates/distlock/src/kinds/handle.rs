@@ -38,7 +38,8 @@ impl Handle {
     }
 
     pub(crate) async fn force(&self, what: ClaimKind) -> Result<Snapshot> {
-        let before = Box::pin(self.engine.force(what, self.named()?)).await;
+        let before =
+            Box::pin(self.engine.force(what, self.offered(what.required(self.kind))?)).await;
         let before = before.map_err(|e| self.about(e))?;
         if let Some(holder) = before.holders.first() {
             let (name, kind, holder) = (&*before.name, self.kind.as_str(), &holder.owner);
@@ -48,28 +49,37 @@ impl Handle {
     }
 
     pub(crate) async fn unlock(&self, what: ClaimKind, owner: &Owner) -> Result<()> {
-        let released = self.engine.release_leaked(self.kind, what, self.named()?, *owner);
+        let name = self.offered(what.required(self.kind))?;
+        let released = self.engine.release_leaked(self.kind, what, name, *owner);
         Box::pin(released).await.map_err(|e| self.about(e))
     }
 
     pub(crate) async fn inspect(&self, what: ClaimKind) -> Result<Snapshot> {
-        // In a box, as all questions are: asked rarely, and programs' own futures stay small.
-        let seen = Box::pin(self.engine.inspect(what, self.named()?)).await;
+        // In a box, as all queries are: they are rare, and the futures of programs stay small.
+        let name = self.offered(what.required(self.kind))?;
+        let seen = Box::pin(self.engine.inspect(what, name)).await;
         seen.map_err(|e| self.about(e))
     }
 
     pub(crate) async fn admin(&self, op: Admin) -> Result<i64> {
-        Box::pin(self.engine.admin(self.named()?, &op)).await.map_err(|e| self.about(e))
+        Box::pin(self.engine.admin(self.offered(self.kind)?, &op)).await.map_err(|e| self.about(e))
     }
 
     /// The same, with whether an earlier request for it got no reply.
     pub(crate) async fn admin_unsure(&self, op: Admin) -> Result<(i64, bool)> {
-        self.engine.admin_unsure(self.named()?, &op).await.map_err(|e| self.about(e))
+        self.engine.admin_unsure(self.offered(self.kind)?, &op).await.map_err(|e| self.about(e))
     }
 
     /// The full name, prefix included; empty if the name is not valid.
     pub(crate) fn name(&self) -> &str {
         self.name.as_deref().unwrap_or_default()
+    }
+
+    /// Returns the full name, or an error if the store does not offer this kind.
+    fn offered(&self, kind: Kind) -> Result<&Arc<str>> {
+        let (name, store) = (self.named()?, &self.engine.store);
+        store.capabilities().check(kind, || store.place()).map_err(|e| self.about(e))?;
+        Ok(name)
     }
 
     pub(crate) fn named(&self) -> Result<&Arc<str>> {

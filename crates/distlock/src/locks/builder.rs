@@ -255,7 +255,11 @@ impl Builder {
             }
         };
         let (store, place) = self.open().await?;
-        if self.durability != Durability::Primary && store.durability() != self.durability {
+        let capabilities = store.capabilities();
+        if self.mutex_as != Kind::Mutex {
+            capabilities.check(self.mutex_as, || place.clone())?;
+        }
+        if self.durability != Durability::Primary && capabilities.durability != self.durability {
             let text = format!(
                 "{place} has no replicas that could acknowledge anything: Durability::Acks needs Redis or Valkey"
             );

@@ -9,7 +9,9 @@ use crate::env::{BoxFuture, Env, Moment};
 use crate::error::Result;
 use crate::store::machine::MachineContext;
 use crate::store::machine::entry::{self, AnyEntry, AnyTransition};
-use crate::store::{Admin, Attempt, Claim, ClaimKind, Listener, Released, Snapshot, Store};
+use crate::store::{
+    Admin, Attempt, Capabilities, Claim, ClaimKind, Listener, Released, Renewed, Snapshot, Store,
+};
 
 #[derive(Debug)]
 pub(crate) struct MemoryStore {
@@ -51,7 +53,7 @@ impl MemoryStore {
         self.table.step(name, claim, || self.env.now(), step)
     }
 
-    fn renew_one(&self, claim: &Claim) -> Result<bool> {
+    fn renew_one(&self, claim: &Claim) -> Result<Renewed> {
         Ok(self.step(&claim.name, Some(claim), |entry, now, _| entry::renew(entry, claim, now))?.0)
     }
 }
@@ -61,8 +63,8 @@ fn ready<'a, T: Send + 'a>(answer: T) -> BoxFuture<'a, T> {
 }
 
 impl Store for MemoryStore {
-    fn answers_at_once(&self) -> bool {
-        true
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new().with_answers_at_once(true)
     }
 
     fn place(&self) -> String {
@@ -89,7 +91,7 @@ impl Store for MemoryStore {
         }))
     }
 
-    fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<bool>>> {
+    fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<Renewed>>> {
         ready(claims.iter().map(|claim| self.renew_one(claim)).collect())
     }
 
@@ -154,7 +156,7 @@ mod tests {
         std::thread::scope(|all| {
             all.spawn(|| {
                 for _ in 0..ROUNDS {
-                    assert!(store.renew_one(&claim).unwrap());
+                    assert!(store.renew_one(&claim).unwrap().is_held());
                 }
             });
             for _ in 0..ROUNDS {

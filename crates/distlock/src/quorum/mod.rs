@@ -30,13 +30,17 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::locks::Durability;
 use crate::locks::config;
 use crate::runtime::duration::rounded;
-use crate::store::{Attempt, Claim, ClaimKind, Listener, Released, Snapshot, Store};
+use crate::store::{
+    Attempt, Capabilities, Claim, ClaimKind, Kind, Listener, Released, Renewed, Snapshot, Store,
+};
 
 use ask::{Asked, Known, ask};
 use listen::Ears;
 pub(crate) use node::Node;
-use node::{Renewed, Took};
-use votes::{Answers, Vote, Votes, column, count, free_in, is_not_durable, kept, let_go};
+use node::{RenewReplies, Took};
+use votes::{
+    Answers, Vote, Votes, column, count, free_in, is_not_durable, kept, least_of_majority, let_go,
+};
 
 /// After a tie the loser comes again after a while of at most this, by chance, so that those who tied do not tie again.
 const AFTER_A_TIE: Duration = Duration::from_millis(25);
@@ -46,6 +50,7 @@ const AFTER_A_TIE: Duration = Duration::from_millis(25);
 pub(crate) struct Quorum {
     nodes: Arc<[Arc<Node>]>,
     env: Arc<dyn Env>,
+    capabilities: Capabilities,
 }
 
 /// How long a hold is good for after a majority has given it: what is left of the lease, less what clocks may differ by.
@@ -55,9 +60,28 @@ fn validity(lease: Duration, elapsed: Duration) -> Option<Duration> {
     (!left.is_zero()).then_some(left)
 }
 
+/// Returns what a majority of these nodes can do. Its durability is that of the strictest node: each decides by itself whether it has given
+/// its vote. It does not pass holds on: a node passes on what it has and nothing else, so each hand-over would be stored on fewer nodes than
+/// the one before, and one that stays undecided, because a node is frozen, would leave votes of two owners behind.
+fn capabilities(nodes: &[Arc<Node>]) -> Capabilities {
+    let each = || nodes.iter().map(|node| node.store.capabilities());
+    let durability = each().map(|node| node.durability);
+    let durability = durability.max_by_key(|node| *node != Durability::Primary);
+    let kinds: &[Kind] = match each().all(|node| node.offers(Kind::Mutex)) {
+        true => &[Kind::Mutex, Kind::Redlock],
+        false => &[],
+    };
+    Capabilities::new()
+        .with_answers_at_once(each().all(|node| node.answers_at_once))
+        .with_durability(durability.unwrap_or_default())
+        .with_passes_on(false)
+        .with_kinds(kinds)
+}
+
 impl Quorum {
     pub(crate) fn new(nodes: Vec<Arc<Node>>, env: Arc<dyn Env>) -> Arc<Quorum> {
-        Arc::new(Quorum { nodes: nodes.into(), env })
+        let capabilities = capabilities(&nodes);
+        Arc::new(Quorum { nodes: nodes.into(), env, capabilities })
     }
 
     /// Waits until every node knows of every release, if that is soon. A node that does not reply gets little time: its part of a
@@ -90,10 +114,15 @@ impl Quorum {
         let sent = self.env.now();
         let asked = self.each(|node| node.acquire(claim), |took| self.known(claim, took)).await;
         let votes = count(&asked.answers);
-        let valid = validity(claim.lease, self.env.now().since(sent)).is_some();
+        let granted = asked.answers.iter().flatten().filter_map(|took| match took.answer {
+            Ok(Attempt::Acquired { lease, .. }) => Some(lease),
+            _ => None,
+        });
+        let lease = least_of_majority(granted.collect(), votes.majority());
+        let valid = validity(lease, self.env.now().since(sent)).is_some();
         if votes.decided() == Some(true) && valid {
             self.complete(claim, asked);
-            return Ok(Attempt::Acquired { token: None });
+            return Ok(Attempt::Acquired { token: None, lease });
         }
         // What is still under way comes before what is begun now.
         let answers: Vec<Option<Result<Attempt>>> =
@@ -216,32 +245,41 @@ impl Quorum {
         drop(self.each(|node| node.release(claim), enough).await);
     }
 
-    async fn renew_everywhere(&self, claims: &[Claim]) -> Vec<Result<bool>> {
-        let decided = |answers: &[Option<Renewed>]| {
+    async fn renew_everywhere(&self, claims: &[Claim]) -> Vec<Result<Renewed>> {
+        let decided = |answers: &[Option<RenewReplies>]| {
             (0..claims.len()).all(|at| Votes::of(&column(answers, at), kept).decided().is_some())
         };
         let asked = self.each(|node| node.renew(claims), |answers| decided(answers).into()).await;
         let verdict = |at: usize| {
             let column = column(&asked.answers, at);
             let votes = Votes::of(&column, kept);
-            votes.decided().ok_or_else(|| {
-                self.no_quorum(&column, votes, |held| match held {
-                    true => "renewed it".to_owned(),
-                    false => "does not hold it".to_owned(),
-                })
-            })
+            match votes.decided() {
+                Some(true) => {
+                    let granted = column.iter().flatten().filter_map(|renewed| match renewed {
+                        Ok(Renewed::Held { for_ }) => Some(*for_),
+                        _ => None,
+                    });
+                    let for_ = least_of_majority(granted.collect(), votes.majority());
+                    Ok(Renewed::Held { for_ })
+                }
+                Some(false) => Ok(Renewed::Gone),
+                None => Err(self.no_quorum(&column, votes, |renewed| match renewed {
+                    Renewed::Held { .. } => "renewed it".to_owned(),
+                    Renewed::Gone => "does not hold it".to_owned(),
+                })),
+            }
         };
-        let verdicts: Vec<Result<bool>> = (0..claims.len()).map(verdict).collect();
+        let verdicts: Vec<Result<Renewed>> = (0..claims.len()).map(verdict).collect();
         // The renewal is done. Nodes that have lost the hold get it back in the background, also those that say so late.
         let still: Vec<Option<Claim>> = verdicts
             .iter()
             .zip(claims)
-            .map(|(kept, claim)| matches!(kept, Ok(true)).then(|| claim.clone()))
+            .map(|(kept, claim)| matches!(kept, Ok(Renewed::Held { .. })).then(|| claim.clone()))
             .collect();
         let nodes = self.nodes.clone();
-        let heal = move |at: usize, renewed: Renewed| {
+        let heal = move |at: usize, renewed: RenewReplies| {
             for ((claim, answer), turn) in still.iter().zip(renewed.answers).zip(renewed.turns) {
-                if let (Some(claim), Ok(false)) = (claim, answer) {
+                if let (Some(claim), Ok(Renewed::Gone)) = (claim, answer) {
                     nodes[at].heal(claim, turn);
                 }
             }
@@ -316,24 +354,12 @@ impl Quorum {
 }
 
 impl Store for Quorum {
-    fn answers_at_once(&self) -> bool {
-        self.nodes.iter().all(|node| node.store.answers_at_once())
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
     }
 
     fn place(&self) -> String {
         format!("a majority of {} servers", self.nodes.len())
-    }
-
-    /// As strict as the strictest: each node decides by itself whether it has given its vote.
-    fn durability(&self) -> Durability {
-        let asked = self.nodes.iter().map(|node| node.store.durability());
-        asked.max_by_key(|asked| *asked != Durability::Primary).unwrap_or_default()
-    }
-
-    /// A node passes on what it has and nothing else, so each hand-over would stand on fewer nodes than the one before. One that a
-    /// majority leaves undecided, as soon as one of them is frozen, would leave votes of two owners behind.
-    fn passes_on(&self) -> bool {
-        false
     }
 
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Attempt>> {
@@ -351,7 +377,7 @@ impl Store for Quorum {
         })
     }
 
-    fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<bool>>> {
+    fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<Renewed>>> {
         Box::pin(self.renew_everywhere(claims))
     }
 

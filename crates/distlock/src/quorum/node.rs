@@ -10,7 +10,7 @@ use super::turns::{Key, Turn, Turns, key};
 use crate::env::{BoxFuture, Env, Moment};
 use crate::error::Result;
 use crate::locks::config;
-use crate::store::{Attempt, Claim, Released, Store};
+use crate::store::{Attempt, Claim, Released, Renewed, Store};
 
 /// For how long a release that a node did not confirm is told it again at least: as long as a hold without a lease lives
 /// there at most. One with a longer lease stays on a server that was away for longer, and costs its vote until it ends.
@@ -51,8 +51,8 @@ pub(super) struct Took {
 }
 
 /// What a node said to a renewal. Nothing else is done about these holds there before this is dropped.
-pub(super) struct Renewed {
-    pub(super) answers: Vec<Result<bool>>,
+pub(super) struct RenewReplies {
+    pub(super) answers: Vec<Result<Renewed>>,
     pub(super) turns: Vec<Option<Turn>>,
 }
 
@@ -129,7 +129,7 @@ impl Node {
         })
     }
 
-    pub(super) fn renew(self: &Arc<Node>, claims: &[Claim]) -> BoxFuture<'static, Renewed> {
+    pub(super) fn renew(self: &Arc<Node>, claims: &[Claim]) -> BoxFuture<'static, RenewReplies> {
         let places: Vec<_> = claims.iter().map(|claim| self.turns.join(key(claim))).collect();
         let (node, claims) = (self.clone(), claims.to_vec());
         Box::pin(async move {
@@ -138,7 +138,7 @@ impl Node {
                 turns.push(place.turn().await);
             }
             let answers = node.store.renew(&claims).await;
-            Renewed { answers, turns }
+            RenewReplies { answers, turns }
         })
     }
 

@@ -17,6 +17,7 @@ use crate::store::AttemptAll;
 use flaky::{Flaky, Mood};
 
 const LEASE: Duration = Duration::from_secs(3600);
+const ACQUIRED: Attempt = Attempt::Acquired { token: None, lease: LEASE };
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::node::{Renewed, Took};
+use super::node::{RenewReplies, Took};
 use crate::error::Result;
-use crate::store::{Attempt, Released};
+use crate::store::{Attempt, Released, Renewed};
 
 /// What nodes have said so far.
 pub(super) type Answers<T> = [Option<Result<T>>];
@@ -76,9 +76,10 @@ pub(super) fn count(answers: &[Option<Took>]) -> Votes {
 }
 
 /// One claim's answers among those of all claims.
-pub(super) fn column(answers: &[Option<Renewed>], at: usize) -> Vec<Option<Result<bool>>> {
-    let one =
-        |renewed: &Option<Renewed>| renewed.as_ref().and_then(|all| all.answers.get(at).cloned());
+pub(super) fn column(answers: &[Option<RenewReplies>], at: usize) -> Vec<Option<Result<Renewed>>> {
+    let one = |renewed: &Option<RenewReplies>| {
+        renewed.as_ref().and_then(|all| all.answers.get(at).cloned())
+    };
     answers.iter().map(one).collect()
 }
 
@@ -115,8 +116,15 @@ pub(super) fn let_go(released: &Released) -> Vote {
     }
 }
 
-pub(super) fn kept(held: &bool) -> Vote {
-    if *held { Vote::Yes } else { Vote::No }
+pub(super) fn kept(renewed: &Renewed) -> Vote {
+    if renewed.is_held() { Vote::Yes } else { Vote::No }
+}
+
+/// Returns the least that a majority granted: for so long at least a majority of all nodes keeps the hold, whatever the others granted.
+/// Zero if fewer nodes granted anything.
+pub(super) fn least_of_majority(mut granted: Vec<Duration>, majority: usize) -> Duration {
+    granted.sort_unstable_by(|a, b| b.cmp(a));
+    majority.checked_sub(1).and_then(|at| granted.get(at).copied()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -133,5 +141,18 @@ mod tests {
         assert_eq!(decided(4, 3, 1), Some(true));
         assert_eq!(decided(1, 1, 0), Some(true));
         assert_eq!(decided(3, 0, 1), None);
+    }
+
+    #[test]
+    fn a_hold_lasts_as_long_as_a_majority_granted_it() {
+        let least = |granted: &[u64], majority| {
+            let granted = granted.iter().copied().map(Duration::from_secs).collect();
+            least_of_majority(granted, majority).as_secs()
+        };
+        assert_eq!(least(&[10, 10, 10], 2), 10);
+        assert_eq!(least(&[10, 5, 10], 2), 10);
+        assert_eq!(least(&[3, 10, 5], 2), 5);
+        assert_eq!(least(&[10, 3], 2), 3); // the third node has granted nothing
+        assert_eq!(least(&[10], 2), 0);
     }
 }

@@ -1,5 +1,7 @@
 //! What each kind calls, and how the answer is read.
 
+use std::time::Duration;
+
 use redis::Value;
 
 use super::call::Call;
@@ -7,10 +9,10 @@ use super::{exclusive, fair, fenced, latch, leased, permits, rw, simple, wire};
 use crate::error::Result;
 use crate::store::{Attempt, Claim, ClaimKind, Snapshot};
 
-/// How a reply is read.
-type Decode<T> = fn(Value) -> Result<T>;
+/// Reads the reply to an acquire with this lease.
+type DecodeAttempt = fn(Duration, Value) -> Result<Attempt>;
 
-pub(super) fn acquire(claim: &Claim) -> (Call, Decode<Attempt>) {
+pub(super) fn acquire(claim: &Claim) -> (Call, DecodeAttempt) {
     match claim.kind {
         ClaimKind::Exclusive => (exclusive::acquire(claim), exclusive::acquired),
         ClaimKind::Fenced => (fenced::acquire(claim), fenced::acquired),

@@ -9,7 +9,7 @@ use super::call::{Call, Script};
 use super::refusal::{self, nonsense};
 use super::wire::{self, Text, millis};
 use crate::error::{Error, ErrorKind, Result};
-use crate::store::{Attempt, Claim, Holder, Released, Snapshot};
+use crate::store::{Attempt, Claim, Holder, Released, Renewed, Snapshot};
 
 static ACQUIRE: Script = Script::new(include_str!("scripts/exclusive_acquire.lua"));
 static RELEASE: Script = Script::new(include_str!("scripts/exclusive_release.lua"));
@@ -33,9 +33,10 @@ pub(crate) fn acquire(claim: &Claim) -> Call {
     }
 }
 
-pub(crate) fn acquired(reply: Value) -> Result<Attempt> {
+/// Reads the reply to an acquire. The scripts set the time to live to the lease that was asked for, or leave a longer one.
+pub(crate) fn acquired(lease: Duration, reply: Value) -> Result<Attempt> {
     match reply {
-        Value::Nil => Ok(Attempt::Acquired { token: None }),
+        Value::Nil => Ok(Attempt::Acquired { token: None, lease }),
         Value::Int(-1) => Err(immortal()),
         Value::Int(ttl) => Ok(Attempt::Busy { ttl: milliseconds(ttl) }),
         other => Err(nonsense("an acquisition", &other)),
@@ -91,24 +92,26 @@ pub(crate) fn renew(claims: &[&Claim]) -> Call {
     call
 }
 
-/// One answer per claim of the `count` that were asked about; a failed call is every claim's error.
-pub(crate) fn renewed(reply: Result<Value>, count: usize) -> Vec<Result<bool>> {
+/// Reads the reply to a renewal: one result for each claim. A failed call is the error of every claim.
+pub(crate) fn renewed(reply: Result<Value>, claims: &[&Claim]) -> Vec<Result<Renewed>> {
     let answers = reply.and_then(|reply| match reply {
-        Value::Array(answers) if answers.len() == count => Ok(answers),
+        Value::Array(answers) if answers.len() == claims.len() => Ok(answers),
         other => Err(nonsense("a renewal", &other)),
     });
     match answers {
-        Ok(answers) => answers.into_iter().map(renewed_one).collect(),
-        Err(error) => vec![Err(error); count],
+        Ok(answers) => answers.into_iter().zip(claims).map(renewed_one).collect(),
+        Err(error) => vec![Err(error); claims.len()],
     }
 }
 
-fn renewed_one(answer: Value) -> Result<bool> {
+fn renewed_one((answer, claim): (Value, &&Claim)) -> Result<Renewed> {
     match answer {
-        Value::Int(held) => Ok(held == 1),
+        // The scripts never shorten a time to live, so it is at least this.
+        Value::Int(1) => Ok(Renewed::Held { for_: claim.lease }),
+        Value::Int(_) => Ok(Renewed::Gone),
         Value::ServerError(refused) => match refusal::of(&refused) {
-            // Something else stands there now: the lock is gone, which is an answer and not a doubt.
-            error if error.kind() == ErrorKind::Conflict => Ok(false),
+            // The name has other data now: the lock is surely gone.
+            error if error.kind() == ErrorKind::Conflict => Ok(Renewed::Gone),
             error => Err(error),
         },
         other => Err(nonsense("a renewal", &other)),
@@ -178,13 +181,30 @@ pub(crate) fn immortal() -> Error {
 mod tests {
     use super::*;
 
+    const LEASE: Duration = Duration::from_secs(30);
+
+    fn claim() -> Claim {
+        Claim {
+            name: "k".into(),
+            owner: crate::Owner::mint(uuid::Uuid::new_v4()),
+            lease: LEASE,
+            depth: 1,
+            heir_of: None,
+            kind: crate::store::ClaimKind::Exclusive,
+            info: None,
+        }
+    }
+
     #[test]
     fn replies_become_answers() {
-        assert_eq!(acquired(Value::Nil).unwrap(), Attempt::Acquired { token: None });
+        assert_eq!(
+            acquired(LEASE, Value::Nil).unwrap(),
+            Attempt::Acquired { token: None, lease: LEASE }
+        );
         let busy = Attempt::Busy { ttl: Duration::from_millis(7) };
-        assert_eq!(acquired(Value::Int(7)).unwrap(), busy);
-        assert_eq!(acquired(Value::Int(-1)).unwrap_err().kind(), ErrorKind::Conflict);
-        assert_eq!(acquired(Value::Okay).unwrap_err().kind(), ErrorKind::Unavailable);
+        assert_eq!(acquired(LEASE, Value::Int(7)).unwrap(), busy);
+        assert_eq!(acquired(LEASE, Value::Int(-1)).unwrap_err().kind(), ErrorKind::Conflict);
+        assert_eq!(acquired(LEASE, Value::Okay).unwrap_err().kind(), ErrorKind::Unavailable);
 
         assert_eq!(released(Value::Int(2)).unwrap(), Released::Freed { heard_by: 2 });
         assert_eq!(released(Value::Int(-1)).unwrap(), Released::NotHeld);
@@ -195,11 +215,22 @@ mod tests {
 
     #[test]
     fn a_short_or_odd_renewal_reply_is_unknown_and_never_lost() {
+        let claims = [&claim(), &claim()];
         for reply in [Value::Array(vec![Value::Int(1)]), Value::Nil] {
-            let answers = renewed(Ok(reply), 2);
+            let answers = renewed(Ok(reply), &claims);
             assert_eq!(answers.len(), 2);
             assert!(answers.iter().all(Result::is_err));
         }
+    }
+
+    #[test]
+    fn a_renewal_grants_what_each_claim_asked_for() {
+        let long = Claim { lease: 2 * LEASE, ..claim() };
+        let reply = Value::Array(vec![Value::Int(1), Value::Int(0), Value::Int(1)]);
+        let answers = renewed(Ok(reply), &[&claim(), &claim(), &long]);
+        let answers: Vec<Renewed> = answers.into_iter().map(Result::unwrap).collect();
+        let held = |for_| Renewed::Held { for_ };
+        assert_eq!(answers, [held(LEASE), Renewed::Gone, held(2 * LEASE)]);
     }
 
     #[test]

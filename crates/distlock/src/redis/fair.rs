@@ -1,5 +1,7 @@
 //! A hold and a queue: claims as script calls, replies as answers. The same as `store/machine/fair.rs`.
 
+use std::time::Duration;
+
 use redis::Value;
 
 use super::call::{Call, Script};
@@ -52,8 +54,8 @@ pub(crate) fn acquire(claim: &Claim) -> Call {
     }
 }
 
-pub(crate) fn acquired(reply: Value) -> Result<Attempt> {
-    exclusive::acquired(reply)
+pub(crate) fn acquired(lease: Duration, reply: Value) -> Result<Attempt> {
+    exclusive::acquired(lease, reply)
 }
 
 pub(crate) fn release(claim: &Claim) -> Call {

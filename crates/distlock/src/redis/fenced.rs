@@ -1,5 +1,7 @@
 //! A lock whose acquisitions are numbered, the gate that checks the numbers, and commands that run only while a lock is held.
 
+use std::time::Duration;
+
 use redis::Value;
 
 use super::call::{Call, Script};
@@ -78,18 +80,18 @@ pub(crate) fn acquire(claim: &Claim) -> Call {
     }
 }
 
-pub(crate) fn acquired(reply: Value) -> Result<Attempt> {
+pub(crate) fn acquired(lease: Duration, reply: Value) -> Result<Attempt> {
     match &reply {
         Value::BulkString(text) => {
             let token = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
             match token {
-                Some(token) => Ok(Attempt::Acquired { token: Some(token) }),
+                Some(token) => Ok(Attempt::Acquired { token: Some(token), lease }),
                 None => Err(nonsense("an acquisition", &reply)),
             }
         }
         // Without a token it is not what was asked for.
         Value::Nil => Err(nonsense("an acquisition", &reply)),
-        _ => exclusive::acquired(reply),
+        _ => exclusive::acquired(lease, reply),
     }
 }
 
@@ -208,9 +210,9 @@ fn refused(text: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+
+    const LEASE: Duration = Duration::from_secs(30);
 
     fn text(text: &str) -> Value {
         Value::BulkString(text.as_bytes().to_vec())
@@ -218,13 +220,13 @@ mod tests {
 
     #[test]
     fn an_acquisition_without_a_token_is_none() {
-        let token = Attempt::Acquired { token: Some(9_007_199_254_740_991) };
-        assert_eq!(acquired(text("9007199254740991")).unwrap(), token);
+        let token = Attempt::Acquired { token: Some(9_007_199_254_740_991), lease: LEASE };
+        assert_eq!(acquired(LEASE, text("9007199254740991")).unwrap(), token);
         let busy = Attempt::Busy { ttl: Duration::from_millis(7) };
-        assert_eq!(acquired(Value::Int(7)).unwrap(), busy);
-        assert_eq!(acquired(Value::Int(-1)).unwrap_err().kind(), ErrorKind::Conflict);
+        assert_eq!(acquired(LEASE, Value::Int(7)).unwrap(), busy);
+        assert_eq!(acquired(LEASE, Value::Int(-1)).unwrap_err().kind(), ErrorKind::Conflict);
         for odd in [Value::Nil, text("1e15"), text(""), text("-3"), Value::Okay] {
-            assert_eq!(acquired(odd).unwrap_err().kind(), ErrorKind::Unavailable);
+            assert_eq!(acquired(LEASE, odd).unwrap_err().kind(), ErrorKind::Unavailable);
         }
     }
 

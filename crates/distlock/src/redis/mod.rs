@@ -58,8 +58,8 @@ use crate::locks::Durability;
 use crate::locks::config;
 use crate::observe::Observer;
 use crate::store::{
-    Admin, Attempt, AttemptAll, Claim, ClaimKind, Command, Listener, Released, Reply, Snapshot,
-    Store,
+    Admin, Attempt, AttemptAll, Capabilities, Claim, ClaimKind, Command, Listener, Released,
+    Renewed, Reply, Snapshot, Store,
 };
 
 /// Locks on one Redis server, on a cluster of them, or on the primary of several. Dropping it closes all its connections.
@@ -259,8 +259,8 @@ impl Store for RedisStore {
         self.topology.failure_domain(name)
     }
 
-    fn durability(&self) -> Durability {
-        self.durability
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new().with_durability(self.durability)
     }
 
     fn term(&self) -> u64 {
@@ -283,7 +283,7 @@ impl Store for RedisStore {
             {
                 self.in_doubt.add(claim.owner, self.extras.env.now());
             }
-            decode(reply?)
+            decode(claim.lease, reply?)
         })
     }
 
@@ -298,7 +298,7 @@ impl Store for RedisStore {
         })
     }
 
-    fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<bool>>> {
+    fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<Renewed>>> {
         Box::pin(self.renew_all(claims))
     }
 

@@ -7,7 +7,7 @@ use super::exclusive::{immortal, milliseconds};
 use super::refusal::nonsense;
 use super::wire::{self, Text, millis};
 use crate::error::Result;
-use crate::store::{AttemptAll, Claim, ClaimKind};
+use crate::store::{AttemptAll, Claim, ClaimKind, Grant};
 
 static ACQUIRE: Script = Script::new(include_str!("scripts/multi_acquire.lua"));
 
@@ -46,17 +46,18 @@ pub(crate) fn acquired(claims: &[Claim], reply: Value) -> Result<AttemptAll> {
             Ok(AttemptAll::Busy { at, ttl: milliseconds(*ttl) })
         }
         [Value::Int(1), tokens @ ..] if tokens.len() == claims.len() => {
-            let token = |(claim, token): (&Claim, &Value)| match (claim.kind, token) {
+            let grant = |(claim, token): (&Claim, &Value)| match (claim.kind, token) {
                 (ClaimKind::Fenced, Value::BulkString(text)) => {
                     let token = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-                    // Without a token it is not what was asked for.
-                    token.map(Some).ok_or_else(|| nonsense("an acquisition", &reply))
+                    // A fenced lock without a token is of no use.
+                    let token = token.ok_or_else(|| nonsense("an acquisition", &reply))?;
+                    Ok(Grant::new(claim.lease).with_token(Some(token)))
                 }
                 (ClaimKind::Fenced, _) => Err(nonsense("an acquisition", &reply)),
-                _ => Ok(None),
+                _ => Ok(Grant::new(claim.lease)),
             };
-            let tokens: Result<Vec<Option<u64>>> = claims.iter().zip(tokens).map(token).collect();
-            Ok(AttemptAll::Acquired(tokens?))
+            let grants: Result<Vec<Grant>> = claims.iter().zip(tokens).map(grant).collect();
+            Ok(AttemptAll::Acquired(grants?))
         }
         _ => Err(nonsense("an acquisition", &reply)),
     }

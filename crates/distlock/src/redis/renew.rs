@@ -6,7 +6,7 @@ use crate::env::BoxFuture;
 use crate::error::Result;
 use crate::locks::config;
 use crate::runtime::join::join_all;
-use crate::store::{Claim, ClaimKind};
+use crate::store::{Claim, ClaimKind, Renewed};
 
 /// A renewal script, the slot it is for and whether holders say who they are, and the claims, by index, that it renews.
 type Renewal = (fn(&[&Claim]) -> Call, (u16, bool), Vec<usize>);
@@ -26,7 +26,7 @@ fn renewal(what: ClaimKind) -> fn(&[&Claim]) -> Call {
 
 impl RedisStore {
     /// Renews in batches: each bounds how long one script holds the server, and all go out at once.
-    pub(super) async fn renew_all(&self, claims: &[Claim]) -> Vec<Result<bool>> {
+    pub(super) async fn renew_all(&self, claims: &[Claim]) -> Vec<Result<Renewed>> {
         let mut batches: Vec<Renewal> = Vec::new();
         for (index, claim) in claims.iter().enumerate() {
             let slot = self.topology.slot(&claim.name);
@@ -44,38 +44,38 @@ impl RedisStore {
         }
         let calls = batches.iter().map(|(script, _, members)| {
             let members: Vec<&Claim> = members.iter().map(|index| &claims[*index]).collect();
-            let renewal: BoxFuture<'_, Vec<Result<bool>>> =
+            let renewal: BoxFuture<'_, Vec<Result<Renewed>>> =
                 Box::pin(self.renew_batch(*script, members));
             renewal
         });
         let answers = join_all(calls.collect()).await;
-        let mut renewed: Vec<Option<Result<bool>>> = claims.iter().map(|_| None).collect();
+        let mut renewed: Vec<Option<Result<Renewed>>> = claims.iter().map(|_| None).collect();
         for ((.., members), answers) in batches.iter().zip(answers) {
             for (index, answer) in members.iter().zip(answers) {
                 renewed[*index] = Some(answer);
             }
         }
-        renewed.into_iter().map(|answer| answer.unwrap_or(Ok(false))).collect()
+        renewed.into_iter().map(|answer| answer.unwrap_or(Ok(Renewed::Gone))).collect()
     }
 
     async fn renew_batch(
         &self,
         script: fn(&[&Claim]) -> Call,
         members: Vec<&Claim>,
-    ) -> Vec<Result<bool>> {
+    ) -> Vec<Result<Renewed>> {
         let Some(first) = members.first() else { return Vec::new() };
         let call = holders::renewing(script(&members), &members);
         let reply = self.run(first.kind, &first.name, call).await;
         if members.len() == 1 || !matches!(&reply, Err(e) if refusal::is_apart(e)) {
-            return exclusive::renewed(reply, members.len());
+            return exclusive::renewed(reply, &members);
         }
         // While their slot moves, some of these are here and some there: no server can do all in one step, but each can do
         // its own.
         let singles = members.iter().map(|claim| {
-            let single: BoxFuture<'_, Vec<Result<bool>>> = Box::pin(async move {
+            let single: BoxFuture<'_, Vec<Result<Renewed>>> = Box::pin(async move {
                 let call = holders::renewing(script(&[claim]), &[claim]);
                 let reply = self.run(claim.kind, &claim.name, call).await;
-                exclusive::renewed(reply, 1)
+                exclusive::renewed(reply, &[claim])
             });
             single
         });

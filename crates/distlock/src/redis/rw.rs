@@ -1,5 +1,7 @@
 //! Many readers or one writer: claims as script calls, replies as answers. The same as `store/machine/rw.rs`.
 
+use std::time::Duration;
+
 use redis::Value;
 
 use super::call::{Call, Script};
@@ -53,8 +55,8 @@ pub(crate) fn acquire_write(claim: &Claim) -> Call {
     }
 }
 
-pub(crate) fn acquired(reply: Value) -> Result<Attempt> {
-    exclusive::acquired(reply)
+pub(crate) fn acquired(lease: Duration, reply: Value) -> Result<Attempt> {
+    exclusive::acquired(lease, reply)
 }
 
 pub(crate) fn release_read(claim: &Claim) -> Call {
@@ -142,8 +144,6 @@ fn force(name: &str, half: &str, message: &str) -> Call {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::ErrorKind;
 

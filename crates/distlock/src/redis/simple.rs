@@ -1,6 +1,8 @@
 //! One owner at a time, as a plain value: claims as script calls, replies as answers. The same as
 //! `store/machine/simple.rs`.
 
+use std::time::Duration;
+
 use redis::Value;
 
 use super::call::{Call, Script};
@@ -28,8 +30,8 @@ pub(crate) fn acquire(claim: &Claim) -> Call {
     }
 }
 
-pub(crate) fn acquired(reply: Value) -> Result<Attempt> {
-    exclusive::acquired(reply)
+pub(crate) fn acquired(lease: Duration, reply: Value) -> Result<Attempt> {
+    exclusive::acquired(lease, reply)
 }
 
 pub(crate) fn release(claim: &Claim) -> Call {
@@ -77,8 +79,6 @@ pub(crate) fn snapshot(name: &str, reply: Value) -> Result<Snapshot> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::error::ErrorKind;
 

@@ -88,6 +88,22 @@ pub enum ClaimKind {
     LatchOpen,
 }
 
+impl ClaimKind {
+    /// Returns the kind that a store must offer for this claim by a handle of `kind`: a `mutex` may be served as another kind.
+    pub(crate) fn required(self, kind: Kind) -> Kind {
+        match self {
+            ClaimKind::Exclusive => kind,
+            ClaimKind::Fenced => Kind::Fenced,
+            ClaimKind::Fair { .. } => Kind::Fair,
+            ClaimKind::Read | ClaimKind::Write { .. } => Kind::Rw,
+            ClaimKind::Simple => Kind::Simple,
+            ClaimKind::Permits { .. } => Kind::Semaphore,
+            ClaimKind::LeasedPermits { .. } => Kind::LeasedSemaphore,
+            ClaimKind::LatchOpen => Kind::Latch,
+        }
+    }
+}
+
 /// The kinds of locks. The name of each is the method of [`Locks`](crate::Locks), the `--kind` of the command line and the label of
 /// metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -165,12 +181,60 @@ pub enum Attempt {
     Acquired {
         /// The fencing token, for kinds that issue one.
         token: Option<u64>,
+        /// The lease that the store granted: how long it keeps the hold at least, from the moment at which it applied the operation. May be
+        /// longer or shorter than the claim's: a store may count in whole seconds, have a limit of its own, or have granted more to the
+        /// same owner before. The engine counts it from the time at which it sent the operation, and never believes in the hold for longer.
+        lease: Duration,
     },
     /// Another owner holds it, for at most `ttl` unless it is renewed.
     Busy {
         /// The time to live seen.
         ttl: Duration,
     },
+}
+
+/// The result of [`Store::renew`](super::Store::renew) for one claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Renewed {
+    /// The owner still holds it.
+    Held {
+        /// How long the store keeps the hold at least, from the moment at which it applied the operation: as the `lease` of
+        /// [`Attempt::Acquired`].
+        for_: Duration,
+    },
+    /// The owner does not hold it any more. Final: a store returns it only if it is sure.
+    Gone,
+}
+
+impl Renewed {
+    /// Returns whether the owner still holds it.
+    pub fn is_held(&self) -> bool {
+        matches!(self, Renewed::Held { .. })
+    }
+}
+
+/// What a store granted for one of several claims: see [`AttemptAll::Acquired`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Grant {
+    /// The fencing token, for kinds that issue one.
+    pub token: Option<u64>,
+    /// The lease that the store granted: as the `lease` of [`Attempt::Acquired`].
+    pub lease: Duration,
+}
+
+impl Grant {
+    /// Returns a grant of this lease, without a fencing token.
+    pub fn new(lease: Duration) -> Grant {
+        Grant { token: None, lease }
+    }
+
+    /// Sets the fencing token.
+    #[must_use]
+    pub fn with_token(self, token: Option<u64>) -> Grant {
+        Grant { token, ..self }
+    }
 }
 
 /// The result of [`Store::release`](super::Store::release).
@@ -192,8 +256,8 @@ pub enum Released {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AttemptAll {
-    /// All are held now; with the fencing token of each, for kinds that issue one.
-    Acquired(Vec<Option<u64>>),
+    /// All are held now; with what was granted for each claim, in order.
+    Acquired(Vec<Grant>),
     /// None was acquired.
     Busy {
         /// The index of the claim that is busy.

@@ -11,9 +11,11 @@
 //! use std::future::ready;
 //! use std::sync::{Arc, Mutex};
 //! use distlock::env::{BoxFuture, Env, System};
-//! use distlock::store::machine::{MachineContext, Machine, Transition, Wake, fair::FairEntry};
-//! use distlock::store::{Attempt, Claim, Listener, Released, Snapshot, Store, Topic, ClaimKind};
-//! use distlock::{Locks, Owner, Result};
+//! use distlock::store::machine::{Machine, MachineContext, Transition, Wake, fair::FairEntry};
+//! use distlock::store::{
+//!     Attempt, Capabilities, Claim, ClaimKind, Kind, Listener, Released, Renewed, Snapshot, Store, Topic,
+//! };
+//! use distlock::{ErrorKind, Locks, Owner, Result};
 //!
 //! #[derive(Debug, Default)]
 //! struct Table {
@@ -21,9 +23,9 @@
 //!     released: Arc<Topic>,
 //! }
 //!
-//! /// This store has neither fair nor fenced locks.
-//! struct Nothing;
-//! impl MachineContext for Nothing {
+//! /// This store has neither fair nor fenced locks, so its machines need nothing of it.
+//! struct NoContext;
+//! impl MachineContext for NoContext {
 //!     fn listens(&self, _: Owner) -> bool {
 //!         false
 //!     }
@@ -52,13 +54,16 @@
 //! }
 //!
 //! impl Store for Table {
+//!     fn capabilities(&self) -> Capabilities {
+//!         Capabilities::new().with_kinds(&[Kind::Mutex, Kind::Spin])
+//!     }
 //!     fn acquire<'a>(&'a self, c: &'a Claim) -> BoxFuture<'a, Result<Attempt>> {
-//!         Box::pin(ready(Ok(self.step(&c.name, |e| FairEntry::acquire(e, c, System.now(), &Nothing)))))
+//!         Box::pin(ready(Ok(self.step(&c.name, |e| FairEntry::acquire(e, c, System.now(), &NoContext)))))
 //!     }
 //!     fn release<'a>(&'a self, c: &'a Claim) -> BoxFuture<'a, Result<Released>> {
-//!         Box::pin(ready(Ok(self.step(&c.name, |e| FairEntry::release(e, c, System.now(), &Nothing)))))
+//!         Box::pin(ready(Ok(self.step(&c.name, |e| FairEntry::release(e, c, System.now(), &NoContext)))))
 //!     }
-//!     fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<bool>>> {
+//!     fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<Renewed>>> {
 //!         let renew = |c: &Claim| Ok(self.step(&c.name, |e| FairEntry::renew(e, c, System.now())));
 //!         Box::pin(ready(claims.iter().map(renew).collect()))
 //!     }
@@ -70,7 +75,7 @@
 //!     }
 //!     fn force<'a>(&'a self, kind: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
 //!         let before = self.look(name);
-//!         self.step(name, |e| FairEntry::force(e, kind, System.now(), &Nothing));
+//!         self.step(name, |e| FairEntry::force(e, kind, System.now(), &NoContext));
 //!         Box::pin(ready(Ok(before)))
 //!     }
 //!     fn list<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<Snapshot>>> {
@@ -84,18 +89,23 @@
 //! let locks = Locks::builder().store(Arc::new(Table::default())).connect().await?;
 //! let guard = locks.mutex("k").lock().await?;
 //! assert!(locks.mutex("k").try_lock().await?.is_none());
+//! assert_eq!(locks.latch("k").wait().await.unwrap_err().kind(), ErrorKind::Unsupported);
 //! let (waiter, ()) = tokio::join!(locks.mutex("k").lock(), async { drop(guard) });
 //! waiter?.unlock().await
 //! # }).unwrap();
 //! ```
 
 mod admin;
+mod capabilities;
 mod claim;
 mod listen;
 pub mod machine;
 
 pub use admin::{Admin, Command, LatchOp, LeasedOp, PermitId, PermitsOp, Reply};
-pub use claim::{Attempt, AttemptAll, Claim, ClaimKind, Holder, Kind, Mode, Released, Snapshot};
+pub use capabilities::Capabilities;
+pub use claim::{
+    Attempt, AttemptAll, Claim, ClaimKind, Grant, Holder, Kind, Mode, Released, Renewed, Snapshot,
+};
 pub use listen::{Listener, Topic};
 
 use std::fmt::Debug;
@@ -103,7 +113,6 @@ use std::fmt::Debug;
 use crate::doctor::{Examine, Finding, Level};
 use crate::env::BoxFuture;
 use crate::error::{Error, ErrorKind, Result};
-use crate::locks::Durability;
 
 /// Keeps locks. A store decides; it never waits.
 ///
@@ -115,6 +124,10 @@ use crate::locks::Durability;
 /// - **Each operation is harmless when it is late.** An owner in a claim is the id of one stay, from the acquire to the last release, and
 ///   is not used again; no operation shortens a time to live that another operation of the same stay has set; and a store that gives a
 ///   connection up makes sure, where it can, that nothing on it is applied later.
+/// - **The store grants time.** An accepted acquire or renewal returns how long the store keeps the hold at least, counted from the moment at
+///   which it applied the operation. The holder counts from the earlier moment at which it sent the operation, so it stops believing in the
+///   hold before the store drops it, provided that both clocks run at the same rate. A grant longer than the store keeps its word would let
+///   two owners in.
 /// - **Each operation ends.** A store bounds every operation by its reply timeout, and returns
 ///   [`Unavailable`](crate::ErrorKind::Unavailable) if it surely was not applied,
 ///   [`Indeterminate`](crate::ErrorKind::Indeterminate) if it may have been.
@@ -124,15 +137,10 @@ use crate::locks::Durability;
 ///   [`Conflict`](crate::ErrorKind::Conflict), found before anything is written; so is a key of another type. (The permits of a plain
 ///   semaphore and the count of a latch have none.)
 pub trait Store: Debug + Send + Sync + 'static {
-    /// Returns whether every operation completes when it is first polled, without a runtime.
-    fn answers_at_once(&self) -> bool {
-        false
-    }
-
-    /// Returns whether an operation may block its thread, as on a disk that hangs: renewals then run on another thread than the
-    /// watchdog, which must be able to report that a hold is lost.
-    fn may_block(&self) -> bool {
-        false
+    /// Returns what the store can do. It must be cheap, because the engine asks often, and the same for as long as the store exists: a
+    /// store computes it once. [`Capabilities::new`] unless implemented.
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new()
     }
 
     /// Returns the address of the store for messages, without a password. Stores with the same place are one store.
@@ -147,19 +155,6 @@ pub trait Store: Debug + Send + Sync + 'static {
         0
     }
 
-    /// Returns whether an acquire waits for replicas. A store with [`Durability::Acks`] returns `Acquired` only when so many replicas
-    /// have acknowledged, and [`NotDurable`](crate::ErrorKind::NotDurable) if it acquired and too few have; the engine then releases. A
-    /// hand-over (`claim.heir_of`) needs no acknowledgement.
-    fn durability(&self) -> Durability {
-        Durability::Primary
-    }
-
-    /// Returns whether a hold may pass from one owner to another (`claim.heir_of`). If not, the engine does not request it, and every
-    /// owner acquires for itself.
-    fn passes_on(&self) -> bool {
-        true
-    }
-
     /// Returns a number that changes when another server has taken over the data of one: it may not have every hold, so the engine
     /// then verifies its holds without waiting for the next renewal.
     fn term(&self) -> u64 {
@@ -168,8 +163,12 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// Acquires the lock for `claim.owner` at `claim.depth`, or returns how long the present holder may keep it.
     ///
-    /// The time to live becomes `claim.lease`, or stays if the same owner has more. At depth 2 and above the owner must hold it
-    /// already; if it does not, the result is `Busy`. With `claim.heir_of` the lock passes from that owner to this one, and only from it.
+    /// The time to live becomes `claim.lease`, or stays if the same owner has more; the result says what the store granted. A store that
+    /// cannot grant so much, or counts in whole seconds, grants what it can: the engine believes in the hold for as long as the store says,
+    /// counted from the time at which it sent the operation, and renews it in time. At depth 2 and above the owner must hold it already; if
+    /// it does not, the result is `Busy`. With `claim.heir_of` the lock passes from that owner to this one, and only from it.
+    ///
+    /// A claim of a kind that the store does not [offer](Capabilities::offers) does not arrive here.
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Attempt>>;
 
     /// Sets the owner's hold to `claim.depth`; at 0 the lock is free and its listeners are notified.
@@ -177,9 +176,9 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// Sets the time to live of each lock that its owner still holds to `claim.lease`; never to less. Never acquires.
     ///
-    /// Returns one result per claim, in order: `true` renewed, `false` not held any more, an error if unknown. An error of one claim
-    /// never changes the result of another.
-    fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<bool>>>;
+    /// Returns one result for each claim, in order: [`Renewed::Held`] with the lease that the store granted, [`Renewed::Gone`] if the owner
+    /// surely does not hold it any more, an error if that is not known. An error of one claim never changes the result of another.
+    fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<Renewed>>>;
 
     /// Removes the owner altogether: its hold, if it has one, and its place in a queue. Idempotent.
     fn give_up<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<()>> {
@@ -233,7 +232,7 @@ pub trait Store: Debug + Send + Sync + 'static {
     }
 }
 
-/// The store cannot do `what`.
+/// Returns the error for an operation that the store cannot do.
 pub(crate) fn unsupported(what: &str) -> Error {
     Error::new(ErrorKind::Unsupported, format!("this store does not offer {what}"))
 }

@@ -10,6 +10,7 @@ mod durability;
 mod exit;
 #[cfg(target_os = "linux")]
 mod file;
+mod granted;
 mod holder;
 mod late;
 mod loss;

@@ -133,7 +133,7 @@ async fn what_is_held_ends_with_the_boot_and_what_is_counted_does_not() {
         Claim { kind: ClaimKind::Permits { count: 2, initial: Some(5) }, ..claim("permits") };
     let leased =
         Claim { kind: ClaimKind::LeasedPermits { count: 2, initial: Some(5) }, ..claim("leased") };
-    let Attempt::Acquired { token: Some(token) } = store.acquire(&fenced).await.unwrap() else {
+    let Attempt::Acquired { token: Some(token), .. } = store.acquire(&fenced).await.unwrap() else {
         panic!("a token")
     };
     for claim in [&hold, &some, &leased] {
@@ -148,7 +148,7 @@ async fn what_is_held_ends_with_the_boot_and_what_is_counted_does_not() {
     assert!(!renewed(&store, &hold).await);
     assert!(!store.inspect(ClaimKind::Exclusive, "mutex").await.unwrap().is_held());
     assert_eq!(store.acquire(&claim("mutex")).await.unwrap(), ACQUIRED);
-    let Attempt::Acquired { token: Some(later) } =
+    let Attempt::Acquired { token: Some(later), .. } =
         store.acquire(&Claim { kind: ClaimKind::Fenced, ..claim("fenced") }).await.unwrap()
     else {
         panic!("a token")
@@ -239,7 +239,7 @@ async fn what_grows_is_whole_at_every_point() {
     let reader = || Claim { kind: ClaimKind::Read, ..for_an_hour(claim("k")) };
     let (mut readers, mut before) = (0, Vec::new());
     loop {
-        assert_eq!(store.acquire(&reader()).await.unwrap(), ACQUIRED);
+        assert_eq!(store.acquire(&reader()).await.unwrap(), ACQUIRED_FOR_AN_HOUR);
         let after = fs::read(&path).unwrap();
         if readers > 0 && after.len() > before.len() {
             for end in (before.len()..after.len()).step_by(7) {
@@ -253,7 +253,7 @@ async fn what_grows_is_whole_at_every_point() {
         (readers, before) = (readers + 1, after);
     }
     for _ in 0..200 {
-        assert_eq!(store.acquire(&reader()).await.unwrap(), ACQUIRED);
+        assert_eq!(store.acquire(&reader()).await.unwrap(), ACQUIRED_FOR_AN_HOUR);
     }
     let seen = store.inspect(ClaimKind::Read, "k").await.unwrap();
     assert_eq!(seen.holders.len(), readers + 1 + 200);

@@ -36,7 +36,7 @@ fn a_majority_whose_answers_took_as_long_as_the_lease_gives_nothing() {
         assert!(matches!(answer, Attempt::Busy { .. }), "{answer:?}");
         scene.nodes.iter().for_each(|node| node.be(Mood::Distant(ms(480))));
         let answer = quorum.acquire(&claim).await.unwrap();
-        assert_eq!(answer, Attempt::Acquired { token: None });
+        assert_eq!(answer, Attempt::Acquired { token: None, lease: ms(500) });
     });
 }
 
@@ -50,11 +50,11 @@ fn a_minority_that_fails_does_not_matter() {
             scene.nodes[4].be(mood);
             let since = scene.env.now();
             let answer = quorum.acquire(&claim).await.unwrap();
-            assert_eq!(answer, Attempt::Acquired { token: None }, "{mood:?}");
+            assert_eq!(answer, ACQUIRED, "{mood:?}");
             let other = scene.quorum().acquire(&scene.claim(LEASE)).await.unwrap();
             assert!(matches!(other, Attempt::Busy { .. }), "{mood:?}: {other:?}");
             assert!(
-                quorum.renew(std::slice::from_ref(&claim)).await.remove(0).unwrap(),
+                quorum.renew(std::slice::from_ref(&claim)).await.remove(0).unwrap().is_held(),
                 "{mood:?}"
             );
             assert_eq!(scene.env.now().since(since), ms(0), "{mood:?}: somebody waited for them");
@@ -132,7 +132,7 @@ fn a_tie_is_over_when_all_that_can_be_expected_to_answer_have() {
         scene.nodes[4].be(Mood::Well);
         tokio::time::sleep(long * 3).await;
         scene.nodes[4].be(Mood::Slow(ms(40)));
-        assert_eq!(quorum.acquire(&claim).await.unwrap(), Attempt::Acquired { token: None });
+        assert_eq!(quorum.acquire(&claim).await.unwrap(), ACQUIRED);
     });
 }
 
@@ -173,13 +173,13 @@ fn a_node_far_away_breaks_a_tie_as_soon_as_it_is_known_how_far() {
             for _ in 0..8 {
                 answers.push(quorum.acquire(&claim).await.unwrap());
             }
-            assert!(answers.contains(&Attempt::Acquired { token: None }), "{far:?}: {answers:?}");
+            assert!(answers.contains(&ACQUIRED), "{far:?}: {answers:?}");
             // Known now: the first attempt for any other hold decides.
             let other = Claim { name: "other".into(), ..scene.claim(LEASE) };
             let taken = Claim { name: "other".into(), ..scene.claim(LEASE) };
             scene.nodes[1].acquire(&taken).await.unwrap();
             let answer = quorum.acquire(&other).await.unwrap();
-            assert_eq!(answer, Attempt::Acquired { token: None }, "{far:?}");
+            assert_eq!(answer, ACQUIRED, "{far:?}");
         }
     });
 }
@@ -199,7 +199,7 @@ fn a_reentry_that_nobody_decides_is_no_loss() {
             let deeper = Claim { depth: 2, ..claim.clone() };
             match (mood, quorum.acquire(&deeper).await) {
                 (Mood::Distant(_) | Mood::Slow(_), answer) => {
-                    assert_eq!(answer.unwrap(), Attempt::Acquired { token: None }, "{mood:?}");
+                    assert_eq!(answer.unwrap(), ACQUIRED, "{mood:?}");
                 }
                 (_, answer) => {
                     let error = answer.unwrap_err();
@@ -209,7 +209,7 @@ fn a_reentry_that_nobody_decides_is_no_loss() {
             }
             scene.nodes[1].be(Mood::Well);
             assert_eq!(scene.known(&claim).await, [true, true, false], "{mood:?}");
-            assert_eq!(quorum.acquire(&deeper).await.unwrap(), Attempt::Acquired { token: None });
+            assert_eq!(quorum.acquire(&deeper).await.unwrap(), ACQUIRED);
             // A majority that does not have it does.
             scene.nodes[1].forget();
             let answer = quorum.acquire(&deeper).await.unwrap();
@@ -240,5 +240,32 @@ fn several_locks_of_a_majority_are_asked_for_one_by_one() {
         let scene = Scene::new(3);
         let together = scene.quorum().acquire_all(&[scene.claim(LEASE)]).await.unwrap();
         assert_eq!(together, AttemptAll::NotAtomic);
+    });
+}
+
+#[test]
+fn a_majority_grants_the_least_that_any_majority_has() {
+    paused(async {
+        let scene = Scene::new(3);
+        let (quorum, claim) = (scene.quorum(), scene.claim(LEASE));
+        let granted = |lease| Attempt::Acquired { token: None, lease };
+        scene.nodes[0].be(Mood::Grudging(ms(5_000)));
+        assert_eq!(quorum.acquire(&claim).await.unwrap(), granted(LEASE)); // the others are a majority
+        quorum.release(&Claim { depth: 0, ..claim }).await.unwrap();
+
+        let claim = scene.claim(LEASE);
+        scene.nodes[1].be(Mood::Grudging(ms(10_000)));
+        assert_eq!(quorum.acquire(&claim).await.unwrap(), granted(ms(10_000)));
+        let renewed = quorum.renew(std::slice::from_ref(&claim)).await.remove(0).unwrap();
+        assert_eq!(renewed, Renewed::Held { for_: ms(10_000) });
+    });
+}
+
+#[test]
+fn a_majority_can_do_what_each_of_its_nodes_can() {
+    paused(async {
+        let offered = Scene::new(3).quorum().capabilities();
+        assert!(offered.offers(Kind::Redlock) && !offered.offers(Kind::Fair));
+        assert!(!offered.passes_on && !offered.answers_at_once);
     });
 }

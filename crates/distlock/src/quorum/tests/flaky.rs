@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::env::{BoxFuture, Env};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryStore;
-use crate::store::{Attempt, Claim, ClaimKind, Listener, Released, Snapshot, Store};
+use crate::store::{Attempt, Claim, ClaimKind, Listener, Released, Renewed, Snapshot, Store};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mood {
@@ -21,6 +21,8 @@ pub(super) enum Mood {
     Distant(Duration),
     /// Something else stands under every name.
     Taken,
+    /// Grants no longer leases than this.
+    Grudging(Duration),
 }
 
 #[derive(Debug)]
@@ -52,6 +54,15 @@ impl Flaky {
         seen.holders.into_iter().next().map(|holder| holder.owner)
     }
 
+    /// The claim as this store grants it.
+    fn granted(&self, claim: &Claim) -> Claim {
+        let lease = match *self.mood.lock().unwrap() {
+            Mood::Grudging(most) => claim.lease.min(most),
+            _ => claim.lease,
+        };
+        Claim { lease, ..claim.clone() }
+    }
+
     fn step<'a, T: Send + 'a>(
         &'a self,
         step: impl FnOnce(Arc<MemoryStore>) -> BoxFuture<'a, Result<T>> + Send + 'a,
@@ -80,17 +91,19 @@ impl Flaky {
 
 impl Store for Flaky {
     fn acquire<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Attempt>> {
-        self.step(move |memory| Box::pin(async move { memory.acquire(claim).await }))
+        let claim = self.granted(claim);
+        self.step(move |memory| Box::pin(async move { memory.acquire(&claim).await }))
     }
 
     fn release<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Released>> {
         self.step(move |memory| Box::pin(async move { memory.release(claim).await }))
     }
 
-    fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<bool>>> {
+    fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<Renewed>>> {
         Box::pin(async move {
+            let granted: Vec<Claim> = claims.iter().map(|claim| self.granted(claim)).collect();
             let renewed =
-                self.step(move |memory| Box::pin(async move { Ok(memory.renew(claims).await) }));
+                self.step(move |memory| Box::pin(async move { Ok(memory.renew(&granted).await) }));
             renewed.await.unwrap_or_else(|e| vec![Err(e); claims.len()])
         })
     }

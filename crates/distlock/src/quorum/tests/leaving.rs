@@ -9,7 +9,7 @@ fn an_acquisition_that_straggles_does_not_outlive_the_release() {
         let scene = Scene::new(3);
         let (quorum, claim) = (scene.quorum(), scene.claim(LEASE));
         scene.nodes[2].be(Mood::Slow(ms(500)));
-        assert_eq!(quorum.acquire(&claim).await.unwrap(), Attempt::Acquired { token: None });
+        assert_eq!(quorum.acquire(&claim).await.unwrap(), ACQUIRED);
         scene.nodes[2].be(Mood::Well); // what comes now is faster
         quorum.release(&freed(&claim)).await.unwrap();
         assert_eq!(scene.holders().await, [const { None }; 3]);
@@ -53,7 +53,7 @@ fn a_release_that_ends_unsaid_does_not_take_the_vote_of_the_attempt_behind_it() 
         let withdrawn = node.release(&freed(&claim));
         let next = node.acquire(&claim);
         drop(withdrawn);
-        assert_eq!(next.await.answer.unwrap(), Attempt::Acquired { token: None });
+        assert_eq!(next.await.answer.unwrap(), ACQUIRED);
         tokio::time::sleep(Duration::from_secs(5)).await;
         assert_eq!(scene.known(&claim).await, [true], "a release of the time before came after it");
         assert!(node.is_settled());

@@ -105,7 +105,7 @@ impl World {
                 let sent = self.scene.env.now();
                 for (at, asking) in who.into_iter().zip(asking) {
                     let answer = asking.await.unwrap();
-                    if let Ok(Attempt::Acquired { .. }) = answer {
+                    if let Ok(Attempt::Acquired { lease, .. }) = answer {
                         self.processes[at].believes = Some(deadline(sent, lease));
                     } else if answer.is_err() {
                         self.release(at).await; // as the engine does
@@ -129,8 +129,8 @@ impl World {
                     let sent = self.scene.env.now();
                     let claims = [process.claim.clone()];
                     match process.quorum.renew(&claims).await.pop().unwrap() {
-                        Ok(true) => process.believes = Some(deadline(sent, process.claim.lease)),
-                        Ok(false) => self.release(who).await,
+                        Ok(Renewed::Held { for_ }) => process.believes = Some(deadline(sent, for_)),
+                        Ok(Renewed::Gone) => self.release(who).await,
                         Err(_) => {}
                     }
                 }

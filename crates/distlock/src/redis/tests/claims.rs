@@ -99,7 +99,7 @@ async fn a_script_the_server_forgot_is_loaded_again() {
         assert_eq!(store.acquire(&claim("k", me, 1)).await.unwrap(), ACQUIRED);
         raw.run::<()>("SCRIPT FLUSH").await;
         let renewed = store.renew(&[claim("k", me, 1)]).await;
-        assert!(renewed.into_iter().all(|answer| answer.unwrap()));
+        assert!(renewed.into_iter().all(|answer| answer.unwrap().is_held()));
         raw.run::<()>("SCRIPT FLUSH").await;
         let released = store.release(&claim("k", me, 0)).await.unwrap();
         assert_eq!(released, FREED);

@@ -219,7 +219,7 @@ async fn a_dropped_step_leaves_the_store_working() {
         store.release(&crate::store::Claim { depth: 0, ..claim }).await.unwrap();
     }
     let last = store.acquire(&claim("k", owner(), 1)).await.unwrap();
-    assert_eq!(last, Attempt::Acquired { token: None });
+    assert!(matches!(last, Attempt::Acquired { .. }), "{last:?}");
 }
 
 #[cfg(feature = "tls")]

@@ -10,7 +10,7 @@ use crate::store::{Attempt, Claim, ClaimKind, Released, Store};
 use crate::{ErrorKind, Owner};
 
 const PATIENCE: Duration = Duration::from_secs(300);
-const ACQUIRED: Attempt = Attempt::Acquired { token: None };
+const ACQUIRED: Attempt = Attempt::Acquired { token: None, lease: Duration::from_secs(30) };
 const FREED_UNHEARD: Released = Released::Freed { heard_by: 0 };
 
 fn waits(name: &str, owner: Owner) -> Claim {

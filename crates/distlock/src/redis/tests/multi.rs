@@ -6,7 +6,7 @@ use std::time::Duration;
 use distlock_testkit::{Flavor, Server as RealServer};
 
 use super::server::{Server, claim, connect, owner};
-use crate::store::{Attempt, AttemptAll, Claim, ClaimKind, Released, Store};
+use crate::store::{Attempt, AttemptAll, Claim, ClaimKind, Grant, Released, Store};
 use crate::{ErrorKind, Owner};
 
 fn claims(names: &[&str], owner: Owner) -> Vec<Claim> {
@@ -18,7 +18,7 @@ fn fenced(claim: Claim) -> Claim {
 }
 
 fn plain(count: usize) -> AttemptAll {
-    AttemptAll::Acquired(vec![None; count])
+    AttemptAll::Acquired(vec![Grant::new(Duration::from_secs(30)); count])
 }
 
 #[tokio::test]
@@ -40,7 +40,10 @@ async fn all_are_taken_or_none_on_every_server() {
             }
         }
         // Each is a lock of its own: it is renewed, refused and released as any other.
-        assert!(store.renew(&wanted).await.into_iter().all(Result::unwrap), "{flavor:?}");
+        assert!(
+            store.renew(&wanted).await.into_iter().all(|renewed| renewed.unwrap().is_held()),
+            "{flavor:?}"
+        );
         let busy = store.acquire(&claim("b", other, 1)).await.unwrap();
         assert!(matches!(busy, Attempt::Busy { .. }), "{flavor:?}");
         for name in ["a", "c"] {
@@ -71,15 +74,16 @@ async fn fenced_ones_get_tokens_as_they_do_alone() {
         let wanted = [fenced(claim("a", me, 1)), claim("b", me, 1), fenced(claim("x{t}c", me, 1))];
         let mut last = [0; 2];
         for _ in 0..3 {
-            let AttemptAll::Acquired(tokens) = store.acquire_all(&wanted).await.unwrap() else {
+            let AttemptAll::Acquired(grants) = store.acquire_all(&wanted).await.unwrap() else {
                 panic!("{flavor:?}: they are free, or mine");
             };
+            let tokens: Vec<Option<u64>> = grants.iter().map(|grant| grant.token).collect();
             let [Some(a), None, Some(c)] = tokens[..] else { panic!("{flavor:?}: {tokens:?}") };
             assert!(a > last[0] && c > last[1], "{flavor:?}: {tokens:?} after {last:?}");
             last = [a, c];
             // They count on from each other, together and alone.
             match store.acquire(&wanted[0]).await.unwrap() {
-                Attempt::Acquired { token: Some(alone) } => assert!(alone > a, "{flavor:?}"),
+                Attempt::Acquired { token: Some(alone), .. } => assert!(alone > a, "{flavor:?}"),
                 other => panic!("{flavor:?}: {other:?}"),
             }
         }

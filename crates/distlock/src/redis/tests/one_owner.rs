@@ -6,7 +6,8 @@ use super::server::{Raw, Server, claim as exclusive, owner};
 use crate::ErrorKind;
 use crate::store::{Attempt, Claim, ClaimKind, Released, Store};
 
-pub(super) const ACQUIRED: Attempt = Attempt::Acquired { token: None };
+pub(super) const ACQUIRED: Attempt =
+    Attempt::Acquired { token: None, lease: Duration::from_secs(30) };
 pub(super) const FREED: Released = Released::Freed { heard_by: 0 };
 
 /// One that was deleted, one that is another's, one that is something else: each has its own answer, and none is touched.
@@ -30,7 +31,7 @@ pub(super) async fn renewals_answer_each_claim_for_itself(what: ClaimKind, spoil
     let answers = store.renew(&claims).await;
     assert_eq!(answers.len(), 250);
     for (i, answer) in answers.iter().enumerate() {
-        assert_eq!(*answer.as_ref().unwrap(), ![7, 8, 120].contains(&i), "k{i}");
+        assert_eq!(answer.as_ref().unwrap().is_held(), ![7, 8, 120].contains(&i), "k{i}");
     }
     assert!(raw.run::<i64>("PTTL k249").await > 20_000);
     assert!(!raw.run::<bool>("EXISTS k7").await);
@@ -76,7 +77,7 @@ pub(super) async fn out_of_memory_stops_acquiring_but_nothing_else(what: ClaimKi
     let error = store.acquire(&claim("new", owner(), 1)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(!raw.run::<bool>("EXISTS new").await);
-    assert!(store.renew(&[claim("k", me, 1)]).await.remove(0).unwrap());
+    assert!(store.renew(&[claim("k", me, 1)]).await.remove(0).unwrap().is_held());
     if what == ClaimKind::Simple {
         // Re-entering writes nothing but the time to live.
         assert_eq!(store.acquire(&claim("k", me, 3)).await.unwrap(), ACQUIRED);

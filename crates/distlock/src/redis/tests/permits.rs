@@ -14,7 +14,7 @@ use super::server::{Raw, Server, connect, owner, patient};
 use crate::store::{Admin, Attempt, Claim, ClaimKind, Released, Store};
 use crate::{Error, ErrorKind, Owner};
 
-const TAKEN: Attempt = Attempt::Acquired { token: None };
+const TAKEN: Attempt = Attempt::Acquired { token: None, lease: Duration::from_secs(30) };
 
 fn claim(name: &str, owner: Owner, what: ClaimKind) -> Claim {
     let lease = Duration::from_secs(30);

@@ -15,7 +15,7 @@ use super::server::{Raw, Server};
 use crate::Owner;
 use crate::store::{Attempt, Claim, ClaimKind, Released};
 
-const ACQUIRED: Attempt = Attempt::Acquired { token: None };
+const ACQUIRED: Attempt = Attempt::Acquired { token: None, lease: Duration::from_secs(30) };
 const LEFT: Released = Released::Freed { heard_by: 0 };
 
 const WRITE: ClaimKind = ClaimKind::Write { waits: false };

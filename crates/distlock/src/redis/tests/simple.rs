@@ -108,7 +108,7 @@ async fn nobody_is_told_of_a_release_and_nobody_needs_the_permission() {
     let url = format!("redis://quiet:word@127.0.0.1:{}", server.port());
     let (store, me) = (connect(&url).await.unwrap(), owner());
     assert_eq!(store.acquire(&claim("k", me, 1)).await.unwrap(), ACQUIRED);
-    assert!(store.renew(&[claim("k", me, 1)]).await.remove(0).unwrap());
+    assert!(store.renew(&[claim("k", me, 1)]).await.remove(0).unwrap().is_held());
     assert!(store.inspect(ClaimKind::Simple, "k").await.unwrap().is_held());
     assert_eq!(store.release(&claim("k", me, 0)).await.unwrap(), FREED);
     assert_eq!(store.acquire(&claim("k", me, 1)).await.unwrap(), ACQUIRED);

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::env::Moment;
 use crate::error::{Error, ErrorKind};
-use crate::store::{Admin, Attempt, Claim, ClaimKind, Released, Snapshot};
+use crate::store::{Admin, Attempt, Claim, ClaimKind, Released, Renewed, Snapshot};
 
 /// One entry of any kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,7 +138,7 @@ pub(crate) fn release(
 }
 
 /// [`Store::renew`](crate::store::Store::renew) of one claim.
-pub(crate) fn renew(entry: Option<AnyEntry>, claim: &Claim, now: Moment) -> AnyTransition<bool> {
+pub(crate) fn renew(entry: Option<AnyEntry>, claim: &Claim, now: Moment) -> AnyTransition<Renewed> {
     by_kind!(claim.kind, entry, renew(claim, now))
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{Machine, MachineContext, Transition, Wake, exclusive};
 use crate::env::Moment;
 use crate::owner::Owner;
-use crate::store::{Attempt, Claim, ClaimKind, Released, Snapshot};
+use crate::store::{Attempt, Claim, ClaimKind, Released, Renewed, Snapshot};
 
 /// The longest pause of a waiter between two attempts. A lost message costs as much.
 pub const RECHECK: Duration = Duration::from_secs(5);
@@ -258,8 +258,8 @@ impl Machine for FairEntry {
         // A hold is set or passed on; or the claim is of a kind that ignores the queue.
         let (held, answer) = exclusive::acquire(entry.held, claim, now);
         let answer = match (claim.kind, answer) {
-            (ClaimKind::Fenced, Attempt::Acquired { .. }) => {
-                Attempt::Acquired { token: Some(context.token()) }
+            (ClaimKind::Fenced, Attempt::Acquired { lease, .. }) => {
+                Attempt::Acquired { token: Some(context.token()), lease }
             }
             (_, answer) => answer,
         };
@@ -292,7 +292,11 @@ impl Machine for FairEntry {
         entry.with(answer, wake)
     }
 
-    fn renew(entry: Option<FairEntry>, claim: &Claim, now: Moment) -> Transition<FairEntry, bool> {
+    fn renew(
+        entry: Option<FairEntry>,
+        claim: &Claim,
+        now: Moment,
+    ) -> Transition<FairEntry, Renewed> {
         let FairEntry { held, queue } = entry.unwrap_or_default();
         let (held, answer) = exclusive::renew(held, claim, now);
         Transition::silent(FairEntry { held, queue }.some(), answer)

@@ -2,7 +2,7 @@
 
 use super::{Machine, MachineContext, Transition};
 use crate::env::Moment;
-use crate::store::{Admin, Attempt, Claim, ClaimKind, Released, Snapshot};
+use crate::store::{Admin, Attempt, Claim, ClaimKind, Released, Renewed, Snapshot};
 
 /// Returns the token after `last`: at least the time in milliseconds, so that tokens go on rising when the counter is lost.
 pub fn next(last: u64, millis: u64) -> u64 {
@@ -51,8 +51,8 @@ impl Machine for GateEntry {
         Transition::silent(entry, Released::NotHeld)
     }
 
-    fn renew(entry: Option<GateEntry>, _: &Claim, _: Moment) -> Transition<GateEntry, bool> {
-        Transition::silent(entry, false)
+    fn renew(entry: Option<GateEntry>, _: &Claim, _: Moment) -> Transition<GateEntry, Renewed> {
+        Transition::silent(entry, Renewed::Gone)
     }
 
     fn force(

@@ -7,7 +7,7 @@ use super::permits::FOREVER;
 use super::{Machine, MachineContext, Transition};
 use crate::env::Moment;
 use crate::owner::Owner;
-use crate::store::{Admin, Attempt, Claim, ClaimKind, LatchOp, Released, Snapshot};
+use crate::store::{Admin, Attempt, Claim, ClaimKind, LatchOp, Released, Renewed, Snapshot};
 
 /// How long a count-down is remembered whose reply does not arrive. Longer than the latch exists: if it is sent again, it must not count for
 /// the next latch of that name. Far longer than a caller tries, even if the server pauses in between.
@@ -57,12 +57,12 @@ impl Machine for LatchEntry {
     /// Writes nothing, and nothing is held afterwards.
     fn acquire(
         entry: Option<LatchEntry>,
-        _: &Claim,
+        claim: &Claim,
         _: Moment,
         _: &dyn MachineContext,
     ) -> Transition<LatchEntry, Attempt> {
         let answer = match entry.as_ref().is_none_or(LatchEntry::is_open) {
-            true => Attempt::Acquired { token: None },
+            true => Attempt::Acquired { token: None, lease: claim.lease },
             false => Attempt::Busy { ttl: FOREVER },
         };
         Transition::silent(entry, answer)
@@ -77,8 +77,8 @@ impl Machine for LatchEntry {
         Transition::silent(entry, Released::NotHeld)
     }
 
-    fn renew(entry: Option<LatchEntry>, _: &Claim, _: Moment) -> Transition<LatchEntry, bool> {
-        Transition::silent(entry, false)
+    fn renew(entry: Option<LatchEntry>, _: &Claim, _: Moment) -> Transition<LatchEntry, Renewed> {
+        Transition::silent(entry, Renewed::Gone)
     }
 
     /// Opens the latch.

@@ -7,7 +7,7 @@ use super::permits::{FOREVER, sum};
 use super::{Machine, MachineContext, Transition};
 use crate::env::Moment;
 use crate::store::{
-    Admin, Attempt, Claim, ClaimKind, Holder, LeasedOp, Mode, PermitId, Released, Snapshot,
+    Admin, Attempt, Claim, ClaimKind, Holder, LeasedOp, Mode, PermitId, Released, Renewed, Snapshot,
 };
 
 /// A semaphore. One that is not initialised, or was deleted, has no entry; a deletion takes the permits from their holders.
@@ -124,7 +124,7 @@ impl Machine for LeasedEntry {
             let ttl = entry.next(now).unwrap_or(FOREVER);
             return entry.transition(more, Attempt::Busy { ttl });
         }
-        entry.transition(more, Attempt::Acquired { token: None })
+        entry.transition(more, Attempt::Acquired { token: None, lease: claim.lease })
     }
 
     /// Gives back those of the claim's permits that the owner still has; `NotHeld` if some of them were lost.
@@ -145,13 +145,14 @@ impl Machine for LeasedEntry {
         entry: Option<LeasedEntry>,
         claim: &Claim,
         now: Moment,
-    ) -> Transition<LeasedEntry, bool> {
-        let Some(mut entry) = entry else { return Transition::silent(None, false) };
+    ) -> Transition<LeasedEntry, Renewed> {
+        let Some(mut entry) = entry else { return Transition::silent(None, Renewed::Gone) };
         let all = ids(claim).all(|id| entry.is_out(&id, now));
-        if all {
-            ids(claim).for_each(|id| entry.extend(id, now.after(claim.lease)));
+        if !all {
+            return Transition::silent(Some(entry), Renewed::Gone);
         }
-        Transition::silent(Some(entry), all)
+        ids(claim).for_each(|id| entry.extend(id, now.after(claim.lease)));
+        Transition::silent(Some(entry), Renewed::Held { for_: claim.lease })
     }
 
     fn force(

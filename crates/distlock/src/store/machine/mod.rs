@@ -25,7 +25,7 @@ pub mod simple;
 
 use crate::env::Moment;
 use crate::owner::Owner;
-use crate::store::{Admin, Attempt, Claim, ClaimKind, Released, Snapshot};
+use crate::store::{Admin, Attempt, Claim, ClaimKind, Released, Renewed, Snapshot};
 
 /// One kind of entry and the operations on it. `None` is a name without an entry. Parts of an entry may have
 /// expired: a store drops only entries of which nothing is [live](Machine::is_live).
@@ -50,7 +50,7 @@ pub trait Machine: Sized {
     ) -> Transition<Self, Released>;
 
     /// Applies [`Store::renew`](crate::store::Store::renew) of one claim.
-    fn renew(entry: Option<Self>, claim: &Claim, now: Moment) -> Transition<Self, bool>;
+    fn renew(entry: Option<Self>, claim: &Claim, now: Moment) -> Transition<Self, Renewed>;
 
     /// Applies [`Store::give_up`](crate::store::Store::give_up).
     fn give_up(

@@ -6,7 +6,9 @@ use std::time::Duration;
 use super::{Machine, MachineContext, Transition};
 use crate::env::Moment;
 use crate::owner::Owner;
-use crate::store::{Admin, Attempt, Claim, ClaimKind, Holder, Mode, PermitsOp, Released, Snapshot};
+use crate::store::{
+    Admin, Attempt, Claim, ClaimKind, Holder, Mode, PermitsOp, Released, Renewed, Snapshot,
+};
 
 /// The lease of permits that have none. Redisson's number for it: the longest time its clock can add to the
 /// present without an overflow.
@@ -83,7 +85,7 @@ impl Machine for PermitsEntry {
             entry.left -= i64::from(count);
             entry.out.insert(claim.owner, count);
         }
-        transition(wake, Some(entry), Attempt::Acquired { token: None })
+        transition(wake, Some(entry), Attempt::Acquired { token: None, lease: claim.lease })
     }
 
     fn release(
@@ -99,14 +101,15 @@ impl Machine for PermitsEntry {
         }
     }
 
-    /// Permits have no lease: it only returns whether the owner still has them.
+    /// Permits have no lease, so any lease is granted as long as the owner has them.
     fn renew(
         entry: Option<PermitsEntry>,
         claim: &Claim,
         _: Moment,
-    ) -> Transition<PermitsEntry, bool> {
+    ) -> Transition<PermitsEntry, Renewed> {
         let held = entry.as_ref().is_some_and(|entry| entry.out.contains_key(&claim.owner));
-        Transition::silent(entry, held)
+        let renewed = if held { Renewed::Held { for_: claim.lease } } else { Renewed::Gone };
+        Transition::silent(entry, renewed)
     }
 
     /// Gives back the permits of every known owner; permits that other clients took without a trace stay out.

@@ -6,7 +6,7 @@ use super::exclusive::TimedHold;
 use super::{Machine, MachineContext, Transition};
 use crate::env::Moment;
 use crate::owner::Owner;
-use crate::store::{Attempt, Claim, ClaimKind, Holder, Mode, Released, Snapshot};
+use crate::store::{Attempt, Claim, ClaimKind, Holder, Mode, Released, Renewed, Snapshot};
 
 /// For how long new readers wait for a waiting writer after its last attempt. Long enough for a writer whose next attempt is a little
 /// late, short enough for readers behind a writer that died.
@@ -57,10 +57,6 @@ impl RwEntry {
         self.readers.iter_mut().find(|reader| reader.owner == owner)
     }
 
-    fn writes(&self, owner: Owner) -> bool {
-        self.writer.as_ref().is_some_and(|writer| writer.owner == owner)
-    }
-
     /// Makes the write hold last at least until `until`.
     fn cover(&mut self, until: Moment) {
         if let Some(writer) = &mut self.writer {
@@ -96,15 +92,15 @@ impl RwEntry {
             },
         }
         self.cover(expires);
-        Attempt::Acquired { token: None }
+        Attempt::Acquired { token: None, lease: expires.since(now) }
     }
 
     fn write(&mut self, claim: &Claim, waits: bool, now: Moment) -> Attempt {
         let Claim { owner, depth, lease, .. } = *claim;
-        let expires = now.after(lease);
+        let mut expires = now.after(lease);
         match &mut self.writer {
             Some(own) if own.owner == owner => {
-                let expires = own.expires.max(expires);
+                expires = own.expires.max(expires);
                 *own = TimedHold { owner, depth, expires };
             }
             // No waiting writer is noted: new readers are kept out anyway, and may be next.
@@ -118,7 +114,7 @@ impl RwEntry {
                 self.waiting.take_if(|waiting| waiting.owner == owner);
             }
         }
-        Attempt::Acquired { token: None }
+        Attempt::Acquired { token: None, lease: expires.since(now) }
     }
 
     fn wait_for_readers(
@@ -210,25 +206,27 @@ impl Machine for RwEntry {
         }
     }
 
-    fn renew(entry: Option<RwEntry>, claim: &Claim, now: Moment) -> Transition<RwEntry, bool> {
+    fn renew(entry: Option<RwEntry>, claim: &Claim, now: Moment) -> Transition<RwEntry, Renewed> {
         let mut entry = RwEntry::live(entry, now);
-        let expires = now.after(claim.lease);
-        let read = entry.reader(claim.owner);
-        let held = if matches!(claim.kind, ClaimKind::Write { .. }) {
-            let reads = read.map(|own| own.expires);
-            let held = entry.writes(claim.owner);
-            if held && let Some(own) = &mut entry.writer {
-                own.expires = own.expires.max(reads.map_or(expires, |reads| reads.max(expires)));
-            }
-            held
+        let until = now.after(claim.lease);
+        let reads_until = entry.reader(claim.owner).map(|own| own.expires);
+        let expires = if matches!(claim.kind, ClaimKind::Write { .. }) {
+            let own = entry.writer.as_mut().filter(|writer| writer.owner == claim.owner);
+            own.map(|own| {
+                own.expires = own.expires.max(until).max(reads_until.unwrap_or(until));
+                own.expires
+            })
         } else {
-            let held = read.map(|own| own.expires = own.expires.max(expires)).is_some();
-            if held {
-                entry.cover(expires);
+            let expires = reads_until.map(|before| before.max(until));
+            if let (Some(own), Some(expires)) = (entry.reader(claim.owner), expires) {
+                own.expires = expires;
+                entry.cover(until);
             }
-            held
+            expires
         };
-        Transition::silent(entry.some(), held)
+        let renewed =
+            expires.map_or(Renewed::Gone, |expires| Renewed::Held { for_: expires.since(now) });
+        Transition::silent(entry.some(), renewed)
     }
 
     fn give_up(
@@ -299,19 +297,31 @@ mod tests {
         }
 
         fn acquire(&mut self, kind: ClaimKind, owner: Owner, lease: u64) -> Attempt {
-            let (name, lease) = ("k".into(), Duration::from_millis(lease));
-            let claim = Claim { name, owner, lease, depth: 1, heir_of: None, kind, info: None };
+            let claim = claim(kind, owner, lease);
             let step = RwEntry::acquire(self.entry.take(), &claim, self.now(), &Alone);
             self.entry = step.entry;
             step.answer
         }
+
+        fn renew(&mut self, kind: ClaimKind, owner: Owner, lease: u64) -> Renewed {
+            let step = RwEntry::renew(self.entry.take(), &claim(kind, owner, lease), self.now());
+            self.entry = step.entry;
+            step.answer
+        }
+    }
+
+    fn claim(kind: ClaimKind, owner: Owner, lease: u64) -> Claim {
+        let (name, lease) = ("k".into(), Duration::from_millis(lease));
+        Claim { name, owner, lease, depth: 1, heir_of: None, kind, info: None }
     }
 
     fn owners<const N: usize>() -> [Owner; N] {
         std::array::from_fn(|_| Owner::mint(uuid::Uuid::nil()))
     }
 
-    const ACQUIRED: Attempt = Attempt::Acquired { token: None };
+    fn acquired(millis: u64) -> Attempt {
+        Attempt::Acquired { token: None, lease: Duration::from_millis(millis) }
+    }
 
     fn busy(millis: u64) -> Attempt {
         Attempt::Busy { ttl: Duration::from_millis(millis) }
@@ -328,7 +338,7 @@ mod tests {
         lock.millis = 9_999;
         assert_eq!(lock.acquire(single, writer, 1), busy(1));
         lock.millis = 10_000;
-        assert_eq!(lock.acquire(single, writer, 1), ACQUIRED);
+        assert_eq!(lock.acquire(single, writer, 1), acquired(1));
     }
 
     #[test]
@@ -340,15 +350,34 @@ mod tests {
         lock.millis = 2_499;
         assert_eq!(lock.acquire(ClaimKind::Read, late, 1), busy(1));
         lock.millis = 2_500;
-        assert_eq!(lock.acquire(ClaimKind::Read, late, 1), ACQUIRED);
+        assert_eq!(lock.acquire(ClaimKind::Read, late, 1), acquired(1));
     }
 
     #[test]
     fn a_writer_outlasts_what_it_reads() {
         let (mut lock, [writer, reader]) = (Lock::default(), owners());
         lock.acquire(ClaimKind::Write { waits: false }, writer, 1_000);
-        assert_eq!(lock.acquire(ClaimKind::Read, writer, 5_000), ACQUIRED);
+        assert_eq!(lock.acquire(ClaimKind::Read, writer, 5_000), acquired(5_000));
         lock.millis = 1_000;
         assert_eq!(lock.acquire(ClaimKind::Read, reader, 1), busy(4_000));
+    }
+
+    #[test]
+    fn what_is_granted_is_what_is_kept() {
+        const WRITE: ClaimKind = ClaimKind::Write { waits: false };
+        let held = |millis| Renewed::Held { for_: Duration::from_millis(millis) };
+        let (mut lock, [writer, other]) = (Lock::default(), owners());
+        assert_eq!(lock.acquire(WRITE, writer, 1_000), acquired(1_000));
+        assert_eq!(lock.acquire(ClaimKind::Read, writer, 5_000), acquired(5_000));
+        // The write hold lasts as long as the read hold, and no renewal shortens either.
+        assert_eq!(lock.acquire(WRITE, writer, 1), acquired(5_000));
+        assert_eq!(lock.renew(WRITE, writer, 1), held(5_000));
+        lock.millis = 4_000;
+        assert_eq!(lock.renew(ClaimKind::Read, writer, 1), held(1_000));
+        assert_eq!(lock.renew(WRITE, writer, 3_000), held(3_000));
+        assert_eq!(lock.renew(WRITE, other, 3_000), Renewed::Gone);
+        assert_eq!(lock.renew(ClaimKind::Read, other, 3_000), Renewed::Gone);
+        lock.millis = 7_000;
+        assert_eq!(lock.renew(WRITE, writer, 3_000), Renewed::Gone);
     }
 }

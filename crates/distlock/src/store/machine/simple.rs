@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Machine, MachineContext, Transition, exclusive};
 use crate::env::Moment;
-use crate::store::{Attempt, Claim, ClaimKind, Released, Snapshot};
+use crate::store::{Attempt, Claim, ClaimKind, Released, Renewed, Snapshot};
 
 /// A held lock. The depth is always 1: the format has no room for it, and the engine of the holder counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Machine for SimpleEntry {
         entry: Option<SimpleEntry>,
         claim: &Claim,
         now: Moment,
-    ) -> Transition<SimpleEntry, bool> {
+    ) -> Transition<SimpleEntry, Renewed> {
         let (entry, answer) = exclusive::renew(inner(entry), claim, now);
         Transition::silent(outer(entry), answer)
     }
@@ -101,7 +101,7 @@ mod tests {
         let mut entry = None;
         for depth in [1, 2, 2, 3] {
             let step = SimpleEntry::acquire(entry, &claim(me, depth), now, &NoListeners);
-            assert_eq!(step.answer, Attempt::Acquired { token: None });
+            assert_eq!(step.answer, Attempt::Acquired { token: None, lease: LEASE });
             assert_eq!(step.entry.as_ref().unwrap().0.depth, 1);
             entry = step.entry;
         }
@@ -127,11 +127,11 @@ mod tests {
         assert!(!entry.as_ref().unwrap().is_live(over));
         let again = SimpleEntry::acquire(entry.clone(), &claim(me, 2), over, &NoListeners);
         assert_eq!(again.answer, Attempt::Busy { ttl: Duration::ZERO });
-        assert!(!SimpleEntry::renew(entry.clone(), &claim(me, 1), over).answer);
+        assert_eq!(SimpleEntry::renew(entry.clone(), &claim(me, 1), over).answer, Renewed::Gone);
         let gone = SimpleEntry::release(entry.clone(), &claim(me, 0), over, &NoListeners);
         assert_eq!(gone.answer, Released::NotHeld);
         let next =
             SimpleEntry::acquire(entry, &claim(Owner::mint(Uuid::new_v4()), 1), over, &NoListeners);
-        assert_eq!(next.answer, Attempt::Acquired { token: None });
+        assert_eq!(next.answer, Attempt::Acquired { token: None, lease: LEASE });
     }
 }

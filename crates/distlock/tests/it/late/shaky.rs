@@ -8,7 +8,9 @@ use std::time::Duration;
 use distlock::env::{BoxFuture, Env, Virtual};
 use distlock::store::machine::fair::FairEntry;
 use distlock::store::machine::{Machine, MachineContext, Transition, Wake};
-use distlock::store::{Attempt, Claim, ClaimKind, Listener, Released, Snapshot, Store, Topic};
+use distlock::store::{
+    Attempt, Claim, ClaimKind, Listener, Released, Renewed, Snapshot, Store, Topic,
+};
 use distlock::{Error, ErrorKind, Locks, Owner, Result};
 
 /// How long an answer takes: a step that is polled once is on its way.
@@ -156,8 +158,8 @@ impl Store for Shaky {
         }))
     }
 
-    fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<bool>>> {
-        let renew = |table: &Table| -> Vec<bool> {
+    fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<Renewed>>> {
+        let renew = |table: &Table| -> Vec<Renewed> {
             let now = table.env.now();
             let one = |claim: &Claim| {
                 table.step(&claim.name, |entry| FairEntry::renew(entry, claim, now))

@@ -25,7 +25,9 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use super::server::{connect_with, owner};
 use crate::env::System;
 use crate::memory::MemoryStore;
-use crate::store::{Admin, Attempt, Claim, ClaimKind, Listener, Released, Snapshot, Store};
+use crate::store::{
+    Admin, Attempt, Claim, ClaimKind, Listener, Released, Renewed, Snapshot, Store,
+};
 use crate::{Owner, Result};
 
 /// How many sequences, and how long each is at most.
@@ -169,10 +171,13 @@ impl Run<'_> {
     async fn acquire(&mut self, claim: &Claim) -> String {
         match self.store.acquire(claim).await {
             Ok(Attempt::Busy { .. }) => "busy".to_owned(),
-            Ok(Attempt::Acquired { token: Some(token) }) if token <= self.token => {
+            Ok(Attempt::Acquired { token: Some(token), .. }) if token <= self.token => {
                 format!("token {token} after {}", self.token)
             }
-            Ok(Attempt::Acquired { token }) => {
+            Ok(Attempt::Acquired { lease, .. }) if lease < claim.lease => {
+                format!("granted {lease:?} of {:?}", claim.lease)
+            }
+            Ok(Attempt::Acquired { token, .. }) => {
                 self.token = token.unwrap_or(self.token);
                 format!("acquired, token {}", token.is_some())
             }
@@ -205,8 +210,8 @@ impl Run<'_> {
     }
 }
 
-fn renewed(answers: Vec<Result<bool>>) -> String {
-    answers.into_iter().map(kind).collect()
+fn renewed(answers: Vec<Result<Renewed>>) -> String {
+    answers.into_iter().map(|answer| kind(answer.map(|renewed| renewed.is_held()))).collect()
 }
 
 fn kind<T: std::fmt::Debug>(answer: Result<T>) -> String {

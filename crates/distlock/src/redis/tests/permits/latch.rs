@@ -44,7 +44,7 @@ async fn a_latch_is_redissons_number() {
     assert_eq!(store.admin("l", &op(LatchOp::Count)).await.unwrap(), 0);
     assert!(ear.heard(&mut raw).await.is_empty());
     assert_eq!(store.release(&wait).await.unwrap(), Released::NotHeld);
-    assert!(!store.renew(&[wait]).await.remove(0).unwrap());
+    assert!(!store.renew(&[wait]).await.remove(0).unwrap().is_held());
 }
 
 #[tokio::test]

@@ -106,7 +106,7 @@ async fn what_has_expired_comes_back_once_and_is_called_out() {
     assert_eq!((seen.count, seen.holders.len(), seen.ttl), (Some(2), 0, None));
     assert_eq!(out(&mut raw).await.len(), 2);
 
-    assert!(!store.renew(std::slice::from_ref(&mine)).await.remove(0).unwrap());
+    assert!(!store.renew(std::slice::from_ref(&mine)).await.remove(0).unwrap().is_held());
     assert_eq!(store.admin("s", &op(LeasedOp::Release(ids.clone()))).await.unwrap(), 0);
     assert_eq!(store.admin("s", &op(LeasedOp::Extend(ids[0], 60_000))).await.unwrap(), 0);
     assert_eq!(out(&mut raw).await.len(), 2);
@@ -131,7 +131,7 @@ async fn a_hold_that_is_partly_gone_is_not_held_and_its_rest_comes_back() {
     let first: Vec<PermitId> = PermitId::of(me, 1).collect();
     assert_eq!(store.admin("s", &op(LeasedOp::Release(first.clone()))).await.unwrap(), 1);
     assert_eq!(store.admin("s", &op(LeasedOp::Release(first))).await.unwrap(), 0);
-    assert!(!store.renew(std::slice::from_ref(&mine)).await.remove(0).unwrap());
+    assert!(!store.renew(std::slice::from_ref(&mine)).await.remove(0).unwrap().is_held());
     for _ in 0..2 {
         assert_eq!(store.release(&mine).await.unwrap(), Released::NotHeld);
         assert_eq!(raw.run::<String>("GET s").await, "3");
@@ -198,7 +198,7 @@ async fn permits_go_with_the_number_they_were_taken_from() {
         raw.run::<()>("SET s 5").await;
         store.acquire(&mine).await.unwrap();
         raw.run::<()>("DEL s").await;
-        assert!(!store.renew(std::slice::from_ref(&mine)).await.remove(0).unwrap());
+        assert!(!store.renew(std::slice::from_ref(&mine)).await.remove(0).unwrap().is_held());
         assert!(!store.inspect(some(1), "s").await.unwrap().is_held());
         match o {
             Some(o) => drop(store.admin("s", &op(o)).await.unwrap()),
@@ -226,7 +226,7 @@ async fn thousands_of_permits_at_once_are_no_trouble() {
     assert_eq!(store.acquire(&mine).await.unwrap(), TAKEN);
     assert_eq!(raw.run::<String>("GET s").await, "0");
     assert_eq!(out(&mut raw).await.len(), many as usize);
-    assert!(store.renew(std::slice::from_ref(&mine)).await.remove(0).unwrap());
+    assert!(store.renew(std::slice::from_ref(&mine)).await.remove(0).unwrap().is_held());
     let ids: Vec<PermitId> = PermitId::of(me, many).collect();
     assert_eq!(
         store.admin("s", &op(LeasedOp::Release(ids.clone()))).await.unwrap(),
@@ -266,7 +266,7 @@ async fn force_takes_back_everything() {
     assert_eq!(raw.run::<String>("GET s").await, "5");
     assert_eq!(keys(&mut raw).await, ["s"]);
     assert_eq!(ear.heard(&mut raw).await, ["5"]);
-    assert!(!store.renew(&[held]).await.remove(0).unwrap());
+    assert!(!store.renew(&[held]).await.remove(0).unwrap().is_held());
 }
 
 #[tokio::test]
@@ -309,7 +309,7 @@ async fn renewals_answer_each_claim_for_itself() {
     store.release(&claims[7]).await.unwrap();
     raw.run::<()>("SET {s120}:timeout foreign").await;
     for (i, answer) in store.renew(&claims).await.into_iter().enumerate() {
-        assert_eq!(answer.unwrap(), i != 7 && i != 120, "s{i}");
+        assert_eq!(answer.unwrap().is_held(), i != 7 && i != 120, "s{i}");
     }
     let id = PermitId::of(me, 3).last().unwrap();
     assert!(store.admin("s149", &op(LeasedOp::Remaining(id))).await.unwrap() > 20_000);

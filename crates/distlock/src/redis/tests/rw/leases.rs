@@ -21,7 +21,7 @@ async fn a_short_lease_does_not_shorten_anybody_elses() {
     assert!(busy_for(store.acquire(&write(owner(), 1)).await.unwrap()) > 590_000);
 
     // Neither does its renewal; and when the long one leaves, the lock lasts as long as the short one.
-    assert!(store.renew(&[for_secs(read(short, 1), 60)]).await.remove(0).unwrap());
+    assert!(store.renew(&[for_secs(read(short, 1), 60)]).await.remove(0).unwrap().is_held());
     assert!(raw.ttl("k").await > 590_000);
     assert_eq!(store.release(&read(long, 0)).await.unwrap(), LEFT);
     let left = raw.ttl("k").await;
@@ -39,7 +39,7 @@ async fn a_renewal_is_nobodys_but_the_owners() {
     store.acquire(&for_secs(read(me, 1), 20)).await.unwrap();
     store.acquire(&for_secs(read(me, 2), 20)).await.unwrap();
     store.acquire(&for_secs(read(other, 1), 20)).await.unwrap();
-    assert!(store.renew(&[read(me, 2)]).await.remove(0).unwrap());
+    assert!(store.renew(&[read(me, 2)]).await.remove(0).unwrap().is_held());
     for key in ["k", &hold(me, 1), &hold(me, 2)] {
         assert!(raw.ttl(key).await > 20_000, "{key}");
     }
@@ -64,7 +64,7 @@ async fn renewals_answer_each_claim_for_itself() {
     raw.run::<()>(&format!("DEL {{k130}}:{me}:rwlock_timeout:1")).await;
     let answers = store.renew(&claims).await;
     for (i, answer) in answers.iter().enumerate() {
-        assert_eq!(*answer.as_ref().unwrap(), ![6, 7, 120, 130].contains(&i), "k{i}");
+        assert_eq!(answer.as_ref().unwrap().is_held(), ![6, 7, 120, 130].contains(&i), "k{i}");
     }
     for key in ["k148", "k149", &format!("{{k148}}:{me}:rwlock_timeout:1")] {
         assert!(raw.ttl(key).await > 20_000, "{key}");
@@ -83,7 +83,7 @@ async fn a_reader_whose_holds_have_ended_is_not_there() {
     store.acquire(&read(alive, 1)).await.unwrap();
     raw.run::<()>(&format!("DEL {}", hold(dead, 1))).await;
 
-    assert!(!store.renew(&[read(dead, 1)]).await.remove(0).unwrap());
+    assert!(!store.renew(&[read(dead, 1)]).await.remove(0).unwrap().is_held());
     assert!(is_busy(&store.acquire(&read(dead, 2)).await.unwrap()));
     assert_eq!(store.release(&read(dead, 0)).await.unwrap(), Released::NotHeld);
     assert_eq!(raw.hash().await, fields([("mode", "read"), (&alive.to_string(), "1")]));
@@ -182,13 +182,13 @@ async fn reading_inside_a_write_shortens_neither() {
     store.release(&read(me, 1)).await.unwrap();
     assert!(raw.ttl("k").await > 15_000);
 
-    store.renew(&[for_secs(read(me, 1), 60)]).await.remove(0).unwrap();
+    store.renew(&[for_secs(read(me, 1), 60)]).await.remove(0).unwrap().is_held();
     assert!(raw.ttl("k").await > 40_000);
-    assert!(store.renew(&[write(me, 1)]).await.remove(0).unwrap());
+    assert!(store.renew(&[write(me, 1)]).await.remove(0).unwrap().is_held());
     assert!(raw.ttl("k").await > 40_000);
 
     store.release(&read(me, 0)).await.unwrap();
-    assert!(store.renew(&[write(me, 1)]).await.remove(0).unwrap());
+    assert!(store.renew(&[write(me, 1)]).await.remove(0).unwrap().is_held());
     assert!(raw.ttl("k").await > 40_000, "what the stay was promised, it keeps");
 }
 

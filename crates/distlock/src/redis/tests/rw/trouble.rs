@@ -32,7 +32,7 @@ async fn what_is_no_read_write_lock_is_a_conflict_and_stays_as_it_is() {
             assert_eq!(error.kind(), ErrorKind::Conflict, "{name}: {error}");
         }
         for claim in [read(owner(), 1), write(owner(), 1)] {
-            assert!(!store.renew(&[named(claim)]).await.remove(0).unwrap());
+            assert!(!store.renew(&[named(claim)]).await.remove(0).unwrap().is_held());
         }
         assert_eq!(raw.run::<Vec<u8>>(&format!("DUMP {name}")).await, before);
     }
@@ -61,7 +61,7 @@ async fn out_of_memory_stops_acquiring_but_nothing_else() {
     assert_eq!(raw.hash().await, fields([("mode", "read"), (&reader.to_string(), "2")]));
 
     let claims = [read(reader, 2), other(write(writer, 2)), other(read(writer, 1))];
-    assert!(store.renew(&claims).await.into_iter().all(|answer| answer.unwrap()));
+    assert!(store.renew(&claims).await.into_iter().all(|renewed| renewed.unwrap().is_held()));
     // The hold that would be left had the shorter lease: it is set anew all the same.
     raw.run::<()>(&format!("PEXPIRE {} 5000", hold(reader, 1))).await;
     assert_eq!(store.release(&read(reader, 1)).await.unwrap(), Released::StillHeld);

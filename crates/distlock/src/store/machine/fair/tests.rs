@@ -89,7 +89,7 @@ fn busy(ms: u64) -> Attempt {
     Attempt::Busy { ttl: millis(ms) }
 }
 
-const ACQUIRED: Attempt = Attempt::Acquired { token: None };
+const ACQUIRED: Attempt = Attempt::Acquired { token: None, lease: LEASE };
 
 #[test]
 fn times_add_up_as_redissons_do_and_come_down_as_the_queue_moves() {
@@ -141,7 +141,8 @@ fn who_becomes_first_in_line_behind_a_short_lease_is_told() {
     lock.release(holder, at(26_000));
     let short = Claim { lease: millis(700), ..claim(c) };
     let step = FairEntry::acquire(lock.entry.take(), &short, at(26_000), &lock.ears);
-    assert_eq!((step.answer, step.wake), (ACQUIRED, Wake::Waiter(a)));
+    let acquired = Attempt::Acquired { token: None, lease: millis(700) };
+    assert_eq!((step.answer, step.wake), (acquired, Wake::Waiter(a)));
     lock.entry = step.entry;
     assert_eq!(lock.ask(a, at(26_000)).0, busy(700));
 }
