@@ -147,13 +147,13 @@ impl Guard {
         self.hold.state()
     }
 
-    /// Returns the time until the deadline if the lock is not renewed; zero once it is lost.
+    /// Returns the time until the deadline if the lock is not renewed, by the lease that the store granted last; zero once it is lost.
     pub fn remaining(&self) -> Duration {
         let tenure = &self.hold.tenure;
         tenure.vitals.remaining(tenure.engine.env.now())
     }
 
-    /// Makes the lock last at least `lease` from now; never shortens it.
+    /// Makes the lock last at least `lease` from now, or as long as the store grants if that is less; never shortens it.
     ///
     /// # Errors
     /// `Lost` if it is not held any more, `InvalidDuration`, or an error of the store.

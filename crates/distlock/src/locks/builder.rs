@@ -101,7 +101,7 @@ impl Builder {
     }
 
     /// Sets the watchdog's timeout: how long a lock without a lease stays held after its last renewal. The watchdog renews it each third
-    /// of this time. 30 s unless set, at least 100 ms.
+    /// of this time, or of the lease that the store grants if that is shorter. 30 s unless set, at least 100 ms.
     pub fn watchdog(mut self, timeout: Duration) -> Builder {
         self.watchdog = timeout;
         self

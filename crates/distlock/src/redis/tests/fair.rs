@@ -166,7 +166,8 @@ async fn first_behind_a_short_lease() {
     store.release(&freed("k", holder)).await.unwrap();
     assert!(heard(0, soon).await && !heard(1, silence).await);
     let shorter = Claim { lease: Duration::from_secs(1), ..waits("k", a) };
-    assert_eq!(store.acquire(&shorter).await.unwrap(), ACQUIRED);
+    let granted = Attempt::Acquired { token: None, lease: shorter.lease };
+    assert_eq!(store.acquire(&shorter).await.unwrap(), granted);
     assert!(heard(1, soon).await);
     // It asks, and comes when the lease ends; the next comes later, unless that one leaves.
     let Attempt::Busy { ttl } = store.acquire(&short(b)).await.unwrap() else { panic!("two") };
