@@ -200,7 +200,7 @@ impl FromStr for PermitId {
 pub struct Command {
     name: String,
     keys: Vec<Vec<u8>>,
-    /// The arguments in order; `None` stands for the next key.
+    /// The arguments in order; `None` is the next key.
     args: Vec<Option<Vec<u8>>>,
 }
 
@@ -235,7 +235,7 @@ impl Command {
         &self.keys
     }
 
-    /// Returns its arguments in order; `None` stands for the next key.
+    /// Returns its arguments in order; `None` is the next key.
     pub fn args(&self) -> &[Option<Vec<u8>>] {
         &self.args
     }
