@@ -13,6 +13,7 @@
 //! * [`docs`]: the Markdown files of the project, whose links and code blocks are tested.
 //! * [`service`]: a small service over a real database, to put locks around.
 //! * [`shared`]: servers, clusters and JVMs that tests share, also between processes.
+//! * [`sim`]: the library in simulated processes, over a simulated network and server.
 //! * [`stall`]: time in which the machine stood still.
 //! * [`suites`]: the promises of each kind of lock, for every store to keep.
 //!
@@ -32,6 +33,7 @@ pub mod redis_py;
 pub mod server;
 pub mod service;
 pub mod shared;
+pub mod sim;
 pub mod stall;
 pub mod suites;
 

@@ -1,0 +1,453 @@
+//! The simulated server: applies requests with the library's own state machines, by its own clock, and may lose what it has.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use distlock::env::Moment;
+use distlock::store::state::{Around, Step, Wake, fenced};
+use distlock::store::{Admin, Attempt, Claim, Released, Snapshot, Together, What};
+use distlock::{Owner, Result};
+
+use super::entry::{self, SimEntry, Stepped};
+use super::plan::{Bug, Millis, Plan};
+
+/// How many writes a failover can lose.
+const TAIL: usize = 16;
+
+/// The server's clock when the run begins, so that tokens are as large as in life.
+const EPOCH: Duration = Duration::from_secs(1_700_000_000);
+
+/// A request as it travels.
+#[derive(Clone, Debug)]
+pub(super) enum Request {
+    Acquire(Claim),
+    AcquireAll(Vec<Claim>),
+    Release(Claim),
+    Renew(Vec<Claim>),
+    GiveUp(Claim),
+    /// With the number of the subscription.
+    Listen(u64, Arc<str>, Option<Owner>),
+    Unlisten(u64),
+    Inspect(String),
+    Force(What, String),
+    List(String),
+    Admin(String, Admin),
+}
+
+/// What it is answered with.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Attempt(Result<Attempt>),
+    Together(Result<Together>),
+    Released(Result<Released>),
+    Renewed(Vec<Result<bool>>),
+    Done(Result<()>),
+    Listening,
+    Seen(Result<Snapshot>),
+    Listed(Vec<Snapshot>),
+    Number(Result<i64>),
+}
+
+/// A subscription that the server knows.
+#[derive(Debug)]
+struct Subscriber {
+    connection: usize,
+    name: Arc<str>,
+    waiter: Option<Owner>,
+}
+
+/// A write that a failover can take back.
+#[derive(Debug)]
+struct Write {
+    name: Arc<str>,
+    before: Option<SimEntry>,
+    token: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Server {
+    bug: Option<Bug>,
+    clock_rate: i64,
+    takes_together: bool,
+    entries: BTreeMap<Arc<str>, SimEntry>,
+    tokens: BTreeMap<Arc<str>, u64>,
+    tail: VecDeque<Write>,
+    /// By number of the subscription and connection: a reconnected client may have it on two.
+    subscribers: BTreeMap<(u64, usize), Subscriber>,
+    /// When the first acquire of an owner was granted.
+    granted: HashMap<(Arc<str>, Owner), Millis>,
+    /// When data of a name was lost, or taken by force; by name.
+    losses: BTreeMap<Arc<str>, Vec<Millis>>,
+    /// Requests so far, from which planted bugs take their chance.
+    applied: u64,
+}
+
+/// What else follows from an operation.
+#[derive(Debug, Default)]
+pub(super) struct Published {
+    /// Subscriptions to notify, with their connections.
+    pub(super) to: Vec<(u64, usize)>,
+}
+
+struct Near<'a> {
+    subscribers: &'a BTreeMap<(u64, usize), Subscriber>,
+    name: &'a str,
+    token: Cell<u64>,
+    millis: u64,
+    falls: bool,
+}
+
+impl Around for Near<'_> {
+    fn listens(&self, owner: Owner) -> bool {
+        let its = |subscriber: &Subscriber| {
+            subscriber.waiter == Some(owner) && *subscriber.name == *self.name
+        };
+        self.subscribers.values().any(its)
+    }
+
+    fn token(&self) -> u64 {
+        let next = fenced::next(self.token.get(), self.millis);
+        if self.falls {
+            return self.token.get().saturating_sub(1);
+        }
+        self.token.set(next);
+        next
+    }
+}
+
+impl Server {
+    pub(super) fn new(plan: &Plan) -> Server {
+        Server {
+            bug: plan.bug,
+            clock_rate: plan.clock_rate,
+            takes_together: plan.takes_together,
+            entries: BTreeMap::new(),
+            tokens: BTreeMap::new(),
+            tail: VecDeque::new(),
+            subscribers: BTreeMap::new(),
+            granted: HashMap::new(),
+            losses: BTreeMap::new(),
+            applied: 0,
+        }
+    }
+
+    /// The server's clock at a moment of the run.
+    fn clock(&self, now: Millis) -> Moment {
+        let drift = i64::try_from(now).unwrap_or(i64::MAX) * self.clock_rate / 1_000;
+        let nanos = now * 1_000_000;
+        Moment::from_origin(EPOCH + Duration::from_nanos(nanos.saturating_add_signed(drift)))
+    }
+
+    /// Applies a request that came over `connection`.
+    pub(super) fn apply(
+        &mut self,
+        connection: usize,
+        request: &Request,
+        again: bool,
+        now: Millis,
+        published: &mut Published,
+    ) -> Answer {
+        self.applied += 1;
+        match request {
+            Request::Acquire(claim) => Answer::Attempt(self.acquire(claim, again, now, published)),
+            Request::AcquireAll(claims) => {
+                Answer::Together(self.acquire_all(claims, now, published))
+            }
+            Request::Release(claim) => Answer::Released(self.release(claim, now, published)),
+            Request::Renew(claims) => {
+                let renewed = claims.iter().map(|claim| self.renew(claim, now, published));
+                Answer::Renewed(renewed.collect())
+            }
+            Request::GiveUp(_) if self.has(Bug::GiveUpKeeps) => Answer::Done(Ok(())),
+            Request::GiveUp(claim) => {
+                let step = |entry, now, around: &dyn Around| {
+                    entry::give_up(entry, claim, now, around)
+                };
+                Answer::Done(self.step(&claim.name, now, published, step).map(|(done, _)| done))
+            }
+            Request::Listen(number, name, waiter) => {
+                let subscriber = Subscriber { connection, name: name.clone(), waiter: *waiter };
+                self.subscribers.insert((*number, connection), subscriber);
+                Answer::Listening
+            }
+            Request::Unlisten(number) => {
+                self.subscribers.remove(&(*number, connection));
+                Answer::Done(Ok(()))
+            }
+            Request::Inspect(name) => Answer::Seen(Ok(self.look(name, now))),
+            Request::Force(what, name) => {
+                let before = self.look(name, now);
+                let name: Arc<str> = name.as_str().into();
+                let step = |entry, now, around: &dyn Around| entry::force(entry, *what, now, around);
+                let forced = self.step(&name, now, published, step);
+                self.losses.entry(name).or_default().push(now);
+                Answer::Seen(forced.map(|_| before))
+            }
+            Request::List(prefix) => {
+                let names = self.entries.keys().filter(|name| name.starts_with(prefix.as_str()));
+                let seen = names.map(|name| self.look(name, now)).filter(Snapshot::is_held);
+                Answer::Listed(seen.collect())
+            }
+            Request::Admin(name, op) => {
+                let name: Arc<str> = name.as_str().into();
+                let step = |entry, now, _: &dyn Around| entry::admin(entry, op, now);
+                let step = self.step(&name, now, published, step);
+                Answer::Number(step.map(|(number, _)| number))
+            }
+        }
+    }
+
+    fn has(&self, bug: Bug) -> bool {
+        self.bug == Some(bug)
+    }
+
+    /// Whether a planted bug strikes now: one time in `of`.
+    fn strikes(&self, bug: Bug, of: u64) -> bool {
+        self.has(bug) && self.applied.is_multiple_of(of)
+    }
+
+    fn acquire(
+        &mut self,
+        claim: &Claim,
+        again: bool,
+        now: Millis,
+        published: &mut Published,
+    ) -> Result<Attempt> {
+        let mut claim = claim.clone();
+        if self.has(Bug::FairIgnoresQueue) && matches!(claim.what, What::Fair { .. }) {
+            claim.what = What::Exclusive;
+        }
+        self.open_early(&claim, now);
+        let step = |entry, now, around: &dyn Around| entry::acquire(entry, &claim, now, around);
+        let (mut answer, _) = self.step(&claim.name, now, published, step)?;
+        if again
+            && self.has(Bug::CountDuplicates)
+            && let Some(SimEntry::Permits(entry)) = self.entries.get_mut(&claim.name)
+            && let What::Permits { count, .. } = claim.what
+            && matches!(answer, Attempt::Acquired { .. })
+        {
+            entry.left -= i64::from(count);
+        }
+        if matches!(answer, Attempt::Busy { .. }) && self.strikes(Bug::GrantWhileBusy, 7) {
+            answer = Attempt::Acquired { token: Some(0) };
+        }
+        if matches!(answer, Attempt::Acquired { .. }) {
+            self.granted.entry((claim.name.clone(), claim.owner)).or_insert(now);
+        }
+        Ok(answer)
+    }
+
+    /// Bugs that free what is held.
+    fn open_early(&mut self, claim: &Claim, now: Millis) {
+        let clock = self.clock(now);
+        let early = self.has(Bug::GrantEarly);
+        let blind = self.has(Bug::WriterIgnoresReaders);
+        match self.entries.get_mut(&claim.name) {
+            Some(SimEntry::Hold(entry)) if early => {
+                let over = |held: &mut distlock::store::state::exclusive::Entry| {
+                    held.owner != claim.owner && held.ttl(clock) < claim.lease / 3
+                };
+                entry.held.take_if(over);
+            }
+            Some(SimEntry::Rw(entry)) if blind && matches!(claim.what, What::Write { .. }) => {
+                entry.readers.clear();
+            }
+            _ => {}
+        }
+    }
+
+    fn acquire_all(
+        &mut self,
+        claims: &[Claim],
+        now: Millis,
+        published: &mut Published,
+    ) -> Result<Together> {
+        if !self.takes_together {
+            return Ok(Together::Apart);
+        }
+        let before: Vec<_> =
+            claims.iter().map(|claim| self.entries.get(&claim.name).cloned()).collect();
+        let mut tokens = Vec::with_capacity(claims.len());
+        for (at, claim) in claims.iter().enumerate() {
+            match self.acquire(claim, false, now, published)? {
+                Attempt::Acquired { token } => tokens.push(token),
+                Attempt::Busy { ttl } => {
+                    for (claim, before) in claims.iter().zip(before).take(at + 1) {
+                        self.put(&claim.name, before, now);
+                        self.granted.remove(&(claim.name.clone(), claim.owner));
+                    }
+                    return Ok(Together::Busy { at, ttl });
+                }
+                _ => return Ok(Together::Apart),
+            }
+        }
+        Ok(Together::Acquired(tokens))
+    }
+
+    fn release(
+        &mut self,
+        claim: &Claim,
+        now: Millis,
+        published: &mut Published,
+    ) -> Result<Released> {
+        if self.has(Bug::ReleaseWithoutOwner)
+            && let Some(SimEntry::Hold(entry)) = self.entries.get_mut(&claim.name)
+            && let Some(held) = &mut entry.held
+        {
+            held.owner = claim.owner;
+        }
+        let step = |entry, now, around: &dyn Around| entry::release(entry, claim, now, around);
+        let (answer, heard_by) = self.step(&claim.name, now, published, step)?;
+        Ok(match answer {
+            Released::Freed { .. } => Released::Freed { heard_by },
+            other => other,
+        })
+    }
+
+    fn renew(
+        &mut self,
+        claim: &Claim,
+        now: Millis,
+        published: &mut Published,
+    ) -> Result<bool> {
+        let step = |entry, now, _: &dyn Around| entry::renew(entry, claim, now);
+        let (renewed, _) = self.step(&claim.name, now, published, step)?;
+        if self.has(Bug::RenewShortens)
+            && renewed
+            && let until = self.clock(now).after(claim.lease / 4)
+            && let Some(SimEntry::Hold(entry)) = self.entries.get_mut(&claim.name)
+            && let Some(held) = &mut entry.held
+        {
+            held.expires = until;
+        }
+        Ok(renewed || self.has(Bug::RenewWithoutOwner))
+    }
+
+    /// One atomic operation on a name, which notifies its subscribers; returns how many those are.
+    fn step<T>(
+        &mut self,
+        name: &Arc<str>,
+        now: Millis,
+        published: &mut Published,
+        step: impl FnOnce(Option<SimEntry>, Moment, &dyn Around) -> Stepped<T>,
+    ) -> Result<(T, u32)> {
+        let clock = self.clock(now);
+        let before = self.entries.get(name).cloned();
+        let near = Near {
+            subscribers: &self.subscribers,
+            name,
+            token: Cell::new(self.tokens.get(name).copied().unwrap_or(0)),
+            millis: clock.as_nanos() / 1_000_000,
+            falls: self.strikes(Bug::TokenFalls, 5),
+        };
+        let Step { entry, answer, wake } =
+            step(before.clone().filter(|entry| entry.is_live(clock)), clock, &near)?;
+        let (last, token) = (self.tokens.get(name).copied().unwrap_or(0), near.token.get());
+        if entry != before || token != last {
+            self.tail.push_back(Write { name: name.clone(), before, token: last });
+            if self.tail.len() > TAIL {
+                self.tail.pop_front();
+            }
+        }
+        if token != last {
+            self.tokens.insert(name.clone(), token);
+        }
+        match entry {
+            Some(entry) => self.entries.insert(name.clone(), entry),
+            None => self.entries.remove(name),
+        };
+        let hears = |subscriber: &Subscriber| {
+            *subscriber.name == **name
+                && match wake {
+                    Wake::Nobody => false,
+                    Wake::Everybody => subscriber.waiter.is_none(),
+                    Wake::Waiter(waiter) => subscriber.waiter == Some(waiter),
+                }
+        };
+        let told: Vec<_> = self
+            .subscribers
+            .iter()
+            .filter(|(_, subscriber)| hears(subscriber))
+            .map(|(&(number, _), subscriber)| (number, subscriber.connection))
+            .collect();
+        let heard_by = u32::try_from(told.len()).unwrap_or(u32::MAX);
+        if !self.has(Bug::NoWakeUps) {
+            published.to.extend(told);
+        }
+        Ok((answer, heard_by))
+    }
+
+    /// Puts back what was under a name.
+    fn put(&mut self, name: &Arc<str>, entry: Option<SimEntry>, now: Millis) {
+        let clock = self.clock(now);
+        match entry.filter(|entry| entry.is_live(clock)) {
+            Some(entry) => self.entries.insert(name.clone(), entry),
+            None => self.entries.remove(name),
+        };
+    }
+
+    fn look(&self, name: &str, now: Millis) -> Snapshot {
+        let clock = self.clock(now);
+        let live = self.entries.get(name).filter(|entry| entry.is_live(clock));
+        live.map_or_else(|| Snapshot::free(name), |entry| entry.view(name, clock))
+    }
+
+    /// The connection is gone, and its subscriptions with it.
+    pub(super) fn hang_up(&mut self, connection: usize) {
+        self.subscribers.retain(|&(_, its), _| its != connection);
+    }
+
+    /// A replica takes over that has not seen the last `lost` writes. Returns the names.
+    pub(super) fn lose_tail(&mut self, lost: usize, now: Millis) -> Vec<Arc<str>> {
+        let mut names = Vec::new();
+        for _ in 0..lost {
+            let Some(Write { name, before, token }) = self.tail.pop_back() else { break };
+            self.put(&name, before, now);
+            self.tokens.insert(name.clone(), token);
+            self.losses.entry(name.clone()).or_default().push(now);
+            names.push(name);
+        }
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// Everything is gone.
+    pub(super) fn lose_all(&mut self, now: Millis) {
+        self.tail.clear();
+        self.entries.clear();
+        for name in std::mem::take(&mut self.tokens).into_keys() {
+            self.losses.entry(name).or_default().push(now);
+        }
+        self.losses.entry("".into()).or_default().push(now);
+    }
+
+    /// When the server first granted this owner the lock.
+    pub(super) fn granted(&self, name: &Arc<str>, owner: Owner) -> Option<Millis> {
+        self.granted.get(&(name.clone(), owner)).copied()
+    }
+
+    /// Whether the server lost data of the name, or was told to free it, at `since` or later.
+    pub(super) fn lost_since(&self, name: &str, since: Millis) -> bool {
+        let of = |name: &str| self.losses.get(name).and_then(|at| at.last()).copied();
+        of(name).max(of("")).is_some_and(|at| at >= since)
+    }
+
+    /// Whether the server ever lost data of the name, or was told to free it.
+    pub(super) fn ever_lost(&self, name: &str) -> bool {
+        self.lost_since(name, 0)
+    }
+
+    /// What is there under each name.
+    pub(super) fn left(&self, now: Millis) -> Vec<(Arc<str>, &SimEntry)> {
+        let clock = self.clock(now);
+        let live = self.entries.iter().filter(|(_, entry)| entry.is_live(clock));
+        live.map(|(name, entry)| (name.clone(), entry)).collect()
+    }
+
+    pub(super) fn subscriptions(&self) -> usize {
+        self.subscribers.len()
+    }
+}
