@@ -331,10 +331,14 @@ impl World {
         self.state().term += 1;
     }
 
-    /// No message is delayed or lost from now on.
+    /// No message is lost from now on, and none that is sent from now on is late.
     pub(super) fn calm(&self) {
-        self.with(|state, _, now, _| {
+        self.with(|state, _, now, after| {
             state.calm = true;
+            let dead = |connection: &Connection| connection.up_dead || connection.down_dead;
+            let numbers = 0..state.connections.len();
+            let dead: Vec<usize> = numbers.filter(|&at| dead(&state.connections[at])).collect();
+            dead.into_iter().for_each(|connection| state.reset(connection, now, after));
             log!(state, now, "calm");
         });
     }
@@ -432,6 +436,7 @@ impl State {
         let at = self.connections[connection].up_free;
         if self.chance(plan.delays.lost) {
             self.connections[connection].up_dead = true;
+            self.ping(connection, now);
         }
         let (tell, answer) = oneshot::channel();
         let what = self.describe(process, &request);
@@ -479,17 +484,12 @@ impl State {
     }
 
     fn give_up(&mut self, plan: &Plan, connection: usize, now: Millis, after: &mut After) {
-        let gone = &self.connections[connection];
-        if !gone.client_open {
+        let Connection { client_open, process, .. } = self.connections[connection];
+        if !client_open {
             return;
         }
-        let process = gone.process;
-        let end = gone.up_free.max(now + 1);
         if plan.ends_connections {
             self.clients[process].kills.push(connection);
-        }
-        if !self.connections[connection].up_dead {
-            self.at(end, Happening::HangUp(connection));
         }
         self.reset(connection, now, after);
     }
@@ -500,14 +500,27 @@ impl State {
         if !std::mem::take(&mut gone.client_open) {
             return;
         }
-        let (process, lane) = (gone.process, gone.lane);
+        let (process, lane, up_dead) = (gone.process, gone.lane, gone.up_dead);
         after.dropped.push(std::mem::take(&mut gone.waiting));
+        if gone.server_open {
+            // The end comes after what was sent. A server that hears nothing any more finds out by itself.
+            let end = gone.up_free.max(now + 1);
+            let silence = if up_dead { self.rng.u64(..LATEST) } else { 0 };
+            self.at(end + silence, Happening::HangUp(connection));
+        }
         if self.clients[process].lanes[lane] == Some(connection) {
             self.clients[process].lanes[lane] = None;
         }
         log!(self, now, "p{process} has lost c{connection}");
         if lane == SUBSCRIPTIONS {
             self.resubscribe_later(process, now);
+        }
+    }
+
+    /// A connection for subscriptions over which nothing comes any more is noticed by a ping.
+    fn ping(&mut self, connection: usize, now: Millis) {
+        if self.connections[connection].lane == SUBSCRIPTIONS {
+            self.at(now + 1_000, Happening::Reset(connection));
         }
     }
 
@@ -532,10 +545,6 @@ impl State {
             Ok(Sent { connection, message, .. }) => {
                 // What answers it is looked up by the subscription's number; silence is noticed by a ping.
                 self.connections[connection].waiting.remove(&message);
-                let silent = &self.connections[connection];
-                if silent.up_dead || silent.down_dead {
-                    self.at(now + 1_000, Happening::Reset(connection));
-                }
             }
             Err(_) => self.resubscribe_later(process, now),
         }
@@ -631,9 +640,7 @@ impl State {
         }
         if self.chance(plan.delays.reply_lost) {
             self.connections[connection].down_dead = true;
-            if self.connections[connection].lane == SUBSCRIPTIONS {
-                self.at(now + 1_000, Happening::Reset(connection));
-            }
+            self.ping(connection, now);
         }
         let back = match (&request, answer) {
             (Request::Listen(subscription, ..), _) => {

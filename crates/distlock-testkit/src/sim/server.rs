@@ -134,7 +134,7 @@ impl Server {
     }
 
     /// The server's clock at a moment of the run.
-    fn clock(&self, now: Millis) -> Moment {
+    pub(super) fn clock(&self, now: Millis) -> Moment {
         let drift = i64::try_from(now).unwrap_or(i64::MAX) * self.clock_rate / 1_000;
         let nanos = now * 1_000_000;
         Moment::from_origin(EPOCH + Duration::from_nanos(nanos.saturating_add_signed(drift)))
@@ -418,9 +418,7 @@ impl Server {
     pub(super) fn lose_all(&mut self, now: Millis) {
         self.tail.clear();
         self.entries.clear();
-        for name in std::mem::take(&mut self.tokens).into_keys() {
-            self.losses.entry(name).or_default().push(now);
-        }
+        self.tokens.clear();
         self.losses.entry("".into()).or_default().push(now);
     }
 
@@ -445,9 +443,5 @@ impl Server {
         let clock = self.clock(now);
         let live = self.entries.iter().filter(|(_, entry)| entry.is_live(clock));
         live.map(|(name, entry)| (name.clone(), entry)).collect()
-    }
-
-    pub(super) fn subscriptions(&self) -> usize {
-        self.subscribers.len()
     }
 }

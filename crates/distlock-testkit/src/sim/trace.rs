@@ -11,14 +11,12 @@ use super::plan::Millis;
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     text: String,
-    lines: usize,
     owners: HashMap<Owner, String>,
     known: Vec<usize>,
 }
 
 impl Trace {
     pub(super) fn line(&mut self, at: Millis, line: fmt::Arguments<'_>) {
-        self.lines += 1;
         // Writing to a string cannot fail.
         let _ = writeln!(self.text, "{:>4}.{:03} {line}", at / 1_000, at % 1_000);
     }
@@ -33,10 +31,6 @@ impl Trace {
             *known += 1;
             format!("p{process}#{known}")
         })
-    }
-
-    pub(super) fn lines(&self) -> usize {
-        self.lines
     }
 
     pub(super) fn into_text(self) -> String {

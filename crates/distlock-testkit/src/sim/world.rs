@@ -257,8 +257,13 @@ impl Stage {
                         }
                     }
                     SimEntry::Leased(leased) => {
-                        if !leased.out.is_empty() || leased.left != i64::from(lock.count) {
-                            found.push(format!("{name} has {} of {} permits", leased.left, lock.count));
+                        // What has expired is counted when the next operation comes.
+                        let clock = state.server.clock(now);
+                        let live = leased.out.values().filter(|until| **until > clock).count();
+                        let all = leased.left + i64::try_from(leased.out.len()).unwrap_or(i64::MAX);
+                        if live > 0 || all != i64::from(lock.count) {
+                            let count = lock.count;
+                            found.push(format!("{name}: {live} held, {all} of {count} permits"));
                         }
                     }
                     SimEntry::Hold(hold) => {
