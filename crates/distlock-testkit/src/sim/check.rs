@@ -99,7 +99,11 @@ impl Begun {
 
 impl fmt::Display for Begun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "p{} with {:?} of {}, asked for at {} ms", self.process, self.share, self.name, self.asked.at)
+        write!(
+            f,
+            "p{} with {:?} of {}, asked for at {} ms",
+            self.process, self.share, self.name, self.asked.at
+        )
     }
 }
 
@@ -145,8 +149,7 @@ impl Checker {
             Share::Permits(count, _) => count,
             _ => 0,
         };
-        let others =
-            self.held.values_mut().filter(|held| held.begun.excludes(begun));
+        let others = self.held.values_mut().filter(|held| held.begun.excludes(begun));
         let others = others.filter(|held| !is_dead(held.begun.process));
         let mut found = Vec::new();
         for other in others.filter(|held| !held.begun.is_excused(server)) {
@@ -155,7 +158,10 @@ impl Checker {
                 (Share::Permits(_, most), Share::Permits(count, _)) => {
                     permits += if believed { count } else { 0 };
                     if permits > most {
-                        found.push(format!("{permits} of {most} permits of {} are held", begun.name));
+                        found.push(format!(
+                            "{permits} of {most} permits of {} are held",
+                            begun.name
+                        ));
                     }
                 }
                 _ => {
@@ -221,7 +227,14 @@ impl Checker {
     }
 
     /// What a latch of `count` has left in the end, without faults.
-    pub(super) fn latch_left(&mut self, server: &Server, latch: &str, count: u32, left: u32, now: Millis) {
+    pub(super) fn latch_left(
+        &mut self,
+        server: &Server,
+        latch: &str,
+        count: u32,
+        left: u32,
+        now: Millis,
+    ) {
         let (begun, returned) = self.counts(latch);
         let range = count.saturating_sub(begun)..=count.saturating_sub(returned);
         if !range.contains(&left) && !server.ever_lost(latch) {

@@ -1,9 +1,7 @@
 //! What the simulated server keeps under a name: an entry of one of the library's state machines.
 
 use distlock::env::Moment;
-use distlock::store::state::{
-    Around, Machine, Step, fair, latch, leased, permits, rw, simple,
-};
+use distlock::store::state::{Around, Machine, Step, fair, latch, leased, permits, rw, simple};
 use distlock::store::{Admin, Attempt, Claim, Released, Snapshot, What};
 use distlock::{Error, ErrorKind, Result};
 

@@ -248,8 +248,7 @@ impl World {
         let (tell, told) = oneshot::channel();
         let number = self.with(|state, plan, now, after| {
             let number = state.number();
-            let subscription =
-                Subscription { name, waiter, topic, acknowledged: Some(tell) };
+            let subscription = Subscription { name, waiter, topic, acknowledged: Some(tell) };
             state.clients[process].subscriptions.insert(number, subscription);
             state.subscribe(plan, process, number, now, after);
             number
@@ -565,7 +564,12 @@ impl State {
                 if to.client_open && !self.clients[to.process].gate.is_dead() {
                     self.clients[to.process].term = self.term;
                     if let Some(to) = to.waiting.remove(&message) {
-                        log!(self, now, "p{} has its answer to {message}", self.connections[connection].process);
+                        log!(
+                            self,
+                            now,
+                            "p{} has its answer to {message}",
+                            self.connections[connection].process
+                        );
                         after.answers.push((to, answer));
                     }
                 }
@@ -674,8 +678,7 @@ impl State {
             let (name, depth, lease) = (&claim.name, claim.depth, claim.lease);
             format!("{name} {:?} for {owner} at {depth}, {lease:?}{heir}", claim.what)
         };
-        let mut all =
-            |claims: &[_]| claims.iter().map(&mut claimed).collect::<Vec<_>>().join("; ");
+        let mut all = |claims: &[_]| claims.iter().map(&mut claimed).collect::<Vec<_>>().join("; ");
         match request {
             Request::Acquire(claim) => format!("acquire {}", claimed(claim)),
             Request::AcquireAll(claims) => format!("acquire all [{}]", all(claims)),

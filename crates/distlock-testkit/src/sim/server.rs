@@ -162,9 +162,8 @@ impl Server {
             }
             Request::GiveUp(_) if self.has(Bug::GiveUpKeeps) => Answer::Done(Ok(())),
             Request::GiveUp(claim) => {
-                let step = |entry, now, around: &dyn Around| {
-                    entry::give_up(entry, claim, now, around)
-                };
+                let step =
+                    |entry, now, around: &dyn Around| entry::give_up(entry, claim, now, around);
                 Answer::Done(self.step(&claim.name, now, published, step).map(|(done, _)| done))
             }
             Request::Listen(number, name, waiter) => {
@@ -180,7 +179,8 @@ impl Server {
             Request::Force(what, name) => {
                 let before = self.look(name, now);
                 let name: Arc<str> = name.as_str().into();
-                let step = |entry, now, around: &dyn Around| entry::force(entry, *what, now, around);
+                let step =
+                    |entry, now, around: &dyn Around| entry::force(entry, *what, now, around);
                 let forced = self.step(&name, now, published, step);
                 self.losses.entry(name).or_default().push(now);
                 Answer::Seen(forced.map(|_| before))
@@ -306,12 +306,7 @@ impl Server {
         })
     }
 
-    fn renew(
-        &mut self,
-        claim: &Claim,
-        now: Millis,
-        published: &mut Published,
-    ) -> Result<bool> {
+    fn renew(&mut self, claim: &Claim, now: Millis, published: &mut Published) -> Result<bool> {
         let step = |entry, now, _: &dyn Around| entry::renew(entry, claim, now);
         let (renewed, _) = self.step(&claim.name, now, published, step)?;
         if self.has(Bug::RenewShortens)

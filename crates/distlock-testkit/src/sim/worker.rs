@@ -21,6 +21,10 @@ use super::process::Gate;
 /// The library's command timeout: how long a call may take beyond the caller's wait.
 const COMMAND_TIMEOUT: Millis = 3_000;
 
+/// How long other calls may take: a moment for this process's own operations to settle, the command timeout, and the reply to
+/// a command that was sent just before its end.
+const CALL_TIMEOUT: Millis = COMMAND_TIMEOUT + 2_000;
+
 /// How much later than promised a call may end: timers count whole milliseconds, and a reply may be on its way.
 const SLACK: Millis = 100;
 
@@ -204,7 +208,7 @@ impl Worker {
                 Action::CountDown => {
                     let latch = self.locks.latch(&lock.name);
                     self.world.state().checker.count_down(&lock.name);
-                    let counted = self.bounded("count_down", COMMAND_TIMEOUT, latch.count_down());
+                    let counted = self.bounded("count_down", CALL_TIMEOUT, latch.count_down());
                     let counted = counted.await;
                     self.say(format_args!("counts {} down: {counted:?}", lock.name));
                     if let Some(Ok(_)) = counted {
@@ -278,7 +282,7 @@ impl Worker {
         match plan.inside {
             Inside::Extend(lease) => {
                 let extended = holding.guard.extend(millis(lease));
-                let extended = self.bounded("extend", COMMAND_TIMEOUT * 2, extended).await;
+                let extended = self.bounded("extend", CALL_TIMEOUT, extended).await;
                 self.say(format_args!("extends by {lease} ms: {:?}", brief(extended)));
             }
             Inside::Reenter if step.lock < usize::MAX => {
@@ -421,7 +425,7 @@ impl Worker {
         let Some(AnyGuard::Write(writing)) = Arc::into_inner(guard) else { return None };
         self.over(&numbers);
         let asked = self.ask(format_args!("downgrades {}", lock.name));
-        let read = self.bounded("downgrade", COMMAND_TIMEOUT * 2, writing.downgrade()).await?;
+        let read = self.bounded("downgrade", CALL_TIMEOUT, writing.downgrade()).await?;
         self.say(format_args!("downgraded {}: {:?}", lock.name, read.as_ref().err()));
         let plan = HoldPlan { write: false, ..HoldPlan::plain(0) };
         Some(self.begin(AnyGuard::Read(read.ok()?), &[lock], &plan, asked))
@@ -430,10 +434,7 @@ impl Worker {
     /// The holds are judged no more.
     fn over(&self, numbers: &[u64]) -> Vec<Ended> {
         let state = &mut *self.world.state();
-        numbers
-            .iter()
-            .filter_map(|&number| state.checker.end(&state.server, number))
-            .collect()
+        numbers.iter().filter_map(|&number| state.checker.end(&state.server, number)).collect()
     }
 
     pub(super) async fn end(&self, holding: Holding, end: End) -> Option<Result<()>> {
@@ -447,7 +448,7 @@ impl Worker {
             End::Leak => guard.leak(),
             End::UnlockDropped => drop(polled(Box::pin(guard.unlock()), 1).await),
             End::Unlock => {
-                let unlocked = self.bounded("unlock", COMMAND_TIMEOUT * 2, guard.unlock()).await;
+                let unlocked = self.bounded("unlock", CALL_TIMEOUT, guard.unlock()).await;
                 self.say(format_args!("unlocked: {:?}", brief(unlocked.clone())));
                 let ending = match &unlocked {
                     Some(Ok(())) => Ending::HeldUntilThen,
@@ -474,7 +475,7 @@ impl Worker {
                 _ => locks.mutex(name).force_unlock().await,
             }
         };
-        let forced = self.bounded("force_unlock", COMMAND_TIMEOUT * 2, force).await;
+        let forced = self.bounded("force_unlock", CALL_TIMEOUT, force).await;
         self.say(format_args!("forces {name}: {forced:?}"));
     }
 }

@@ -253,7 +253,10 @@ impl Stage {
                     SimEntry::Latch(latch) => latches.push((lock, latch.count.unwrap_or(0))),
                     SimEntry::Permits(permits) => {
                         if permits.left != i64::from(lock.count) || !permits.out.is_empty() {
-                            found.push(format!("{name} has {} of {} permits", permits.left, lock.count));
+                            found.push(format!(
+                                "{name} has {} of {} permits",
+                                permits.left, lock.count
+                            ));
                         }
                     }
                     SimEntry::Leased(leased) => {
@@ -299,7 +302,8 @@ impl Stage {
             Ok(Some(guard)) => guard,
             other => {
                 let why = other.err().map(|error| error.kind());
-                return self.violation(format_args!("{} is not free in the end: {why:?}", lock.name));
+                return self
+                    .violation(format_args!("{} is not free in the end: {why:?}", lock.name));
             }
         };
         holder.say(format_args!("begins a relay of {}", lock.name));
@@ -312,8 +316,7 @@ impl Stage {
             let Some(waiter) = self.worker(1_000 + process, process) else { continue };
             let (lock, world) = (lock.clone(), self.world.clone());
             let wait = async move {
-                let plan =
-                    HoldPlan { permits: lock.count, ..HoldPlan::plain(HAND_OVER * 40) };
+                let plan = HoldPlan { permits: lock.count, ..HoldPlan::plain(HAND_OVER * 40) };
                 let got = acquire(&waiter.locks, &lock, &plan, None).await;
                 let at = world.now();
                 waiter.say(format_args!("is reached by the relay: {}", got.is_ok()));
