@@ -337,9 +337,13 @@ fn action(rng: &mut Rng, lock: usize, locks: &[LockPlan], watchdog: Millis) -> A
             Action::Force
         }
         kind => {
-            let plan = hold(rng, &locks[lock], watchdog);
+            let mut plan = hold(rng, &locks[lock], watchdog);
             let others: Vec<usize> =
                 (0..locks.len()).filter(|&other| joins(locks[other].kind)).collect();
+            let forever = others.iter().any(|&other| locks[other].kind == Kind::Semaphore);
+            if forever && matches!(plan.end, End::Leak) {
+                plan.end = End::Drop; // permits without a lease would be gone for good
+            }
             match joins(kind) && others.len() > 1 && chance(rng, 25) {
                 true => Action::Together(others, plan),
                 false => Action::Hold(plan),

@@ -1,7 +1,7 @@
 //! What a program does with the locks: the steps of a plan, one after the other.
 
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -24,6 +24,9 @@ const COMMAND_TIMEOUT: Millis = 3_000;
 /// How long other calls may take: a moment for this process's own operations to settle, the command timeout, and the reply to
 /// a command that was sent just before its end.
 const CALL_TIMEOUT: Millis = COMMAND_TIMEOUT + 2_000;
+
+/// A call that takes so much longer than it may does not end.
+const FOR_EVER: Millis = 60_000;
 
 /// How much later than promised a call may end: timers count whole milliseconds, and a reply may be on its way.
 const SLACK: Millis = 100;
@@ -246,32 +249,30 @@ impl Worker {
         state.checker.violation(now, text);
     }
 
-    /// Awaits a call that must end within `limit`, in which the process runs. `None` if it does not.
+    /// Awaits a call that must end within `limit`, in which the process runs. `None` if it does not end at all.
     async fn bounded<T>(
         &self,
         what: &str,
         limit: Millis,
         work: impl Future<Output = T>,
     ) -> Option<T> {
-        let (mut work, before) = (pin!(work), self.gate.stalled_for());
-        let mut allowed = limit + SLACK;
-        loop {
-            match timeout(millis(allowed), work.as_mut()).await {
-                Ok(done) => return Some(done),
-                Err(_) => {
-                    let stalled = self.gate.stalled_for() - before;
-                    let more = (limit + SLACK + stalled).saturating_sub(allowed);
-                    if more == 0 {
-                        self.violation(format_args!(
-                            "{what} by w{} of p{} did not end within {allowed} ms",
-                            self.number, self.process
-                        ));
-                        return None;
-                    }
-                    allowed = more;
-                }
-            }
+        let (begun, stalled) = (self.world.now(), self.gate.stalled_for());
+        let Ok(done) = timeout(millis(limit + FOR_EVER), work).await else {
+            self.violation(format_args!(
+                "{what} by w{} of p{} does not end",
+                self.number, self.process
+            ));
+            return None;
+        };
+        let took = self.world.now() - begun;
+        let allowed = limit + SLACK + self.gate.stalled_for() - stalled;
+        if took > allowed {
+            self.violation(format_args!(
+                "{what} by w{} of p{} took {took} ms, more than {allowed} ms",
+                self.number, self.process
+            ));
         }
+        Some(done)
     }
 
     async fn hold(&self, locks: &[&LockPlan], plan: &HoldPlan, step: &StepPlan) {
