@@ -16,6 +16,8 @@ Runs the library in simulated processes, over a network and a server that misbeh
   --seed S       this seed alone
   --mode MODE    safety: faults until the end; liveness: faults end; both unless given
   --keep-going   runs all seeds and lists those that fail
+  --twice        runs each seed twice and compares the traces
+  --strict       reports what is known to be wrong as well
   --trace        prints the plan and the trace of each run
 ";
 
@@ -27,6 +29,8 @@ struct Options {
     modes: Vec<Mode>,
     trace: bool,
     keep_going: bool,
+    strict: bool,
+    twice: bool,
 }
 
 fn main() -> ExitCode {
@@ -47,7 +51,14 @@ fn main() -> ExitCode {
 fn options(args: &[String]) -> Result<Options, String> {
     let (mut count, mut from, mut only) = (1_000, 0, None);
     let modes = vec![Mode::Safety, Mode::Liveness];
-    let mut options = Options { seeds: 0..0, modes, trace: false, keep_going: false };
+    let mut options = Options {
+        seeds: 0..0,
+        modes,
+        trace: false,
+        keep_going: false,
+        strict: false,
+        twice: false,
+    };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let mut value =
@@ -58,6 +69,8 @@ fn options(args: &[String]) -> Result<Options, String> {
             "--from" => from = number(value()?)?,
             "--seed" => only = Some(number(value()?)?),
             "--keep-going" => options.keep_going = true,
+            "--strict" => options.strict = true,
+            "--twice" => options.twice = true,
             "--trace" => options.trace = true,
             "--mode" => {
                 options.modes = match value()? {
@@ -82,8 +95,13 @@ fn simulate(options: &Options) -> ExitCode {
     for seed in options.seeds.clone() {
         for &mode in &options.modes {
             let plan = Plan::new(seed, mode);
+            let plan = if options.strict { plan.strict() } else { plan };
             let text = options.trace.then(|| plan.to_string());
-            let done = run(plan);
+            let again = options.twice.then(|| plan.clone());
+            let mut done = run(plan);
+            if let Some(again) = again {
+                done.violations.extend(difference(&done.trace, &run(again).trace));
+            }
             if let Some(text) = text {
                 print!("{text}{}", done.trace);
             }
@@ -111,6 +129,17 @@ fn simulate(options: &Options) -> ExitCode {
         virtual_time / 3_600.0
     );
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Where two traces of one seed differ.
+fn difference(one: &str, other: &str) -> Option<String> {
+    let pairs = one.lines().zip(other.lines()).enumerate();
+    let differs = |(line, (one, other)): (usize, (&str, &str))| {
+        (one != other).then(|| format!("two runs differ in line {line}:\n    {one}\n    {other}"))
+    };
+    pairs.into_iter().find_map(differs).or_else(|| {
+        (one.len() != other.len()).then(|| "one of two runs ends before the other".to_owned())
+    })
 }
 
 fn failed(seed: u64, mode: Mode, violations: &[String], trace: &str, tail: usize) {

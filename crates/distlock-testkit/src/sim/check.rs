@@ -189,10 +189,25 @@ impl Checker {
     }
 
     /// The program is about to end a hold: it is judged no more. Returns what `unlock` may say.
-    pub(super) fn end(&mut self, server: &Server, number: u64) -> Option<Ended> {
+    ///
+    /// A guard that believes in its hold must be right, but for `lease` after the server lost it.
+    pub(super) fn end(
+        &mut self,
+        server: &Server,
+        number: u64,
+        lease: Millis,
+        now: Millis,
+    ) -> Option<Ended> {
         let Held { begun, overlapped } = self.held.remove(&number)?;
         let excused = begun.is_excused(server);
         let lost = !begun.is_believed();
+        let counts = matches!(begun.share, Share::Permits(..));
+        let known = server.granted(&begun.name, begun.stay).is_some();
+        let lately = server.lost_since(&begun.name, now.saturating_sub(lease));
+        if !lost && !counts && known && !lately && !server.holds(&begun.name, begun.stay, now) {
+            let text = format!("the guard does not know that its hold is gone: {begun}");
+            self.violation(now, text);
+        }
         Some(Ended { text: begun.to_string(), was_over: (lost || overlapped) && !excused })
     }
 

@@ -702,6 +702,13 @@ impl State {
         self.checker.begin(&self.server, begun, is_dead, now)
     }
 
+    /// Logs the violations from this one on.
+    pub(super) fn show_violations(&mut self, from: usize, now: Millis) {
+        for violation in &self.checker.violations[from..] {
+            log!(self, now, "VIOLATION: {violation}");
+        }
+    }
+
     /// How many subscriptions the clients have.
     pub(super) fn subscribed(&self) -> usize {
         let alive = self.clients.iter().filter(|client| !client.gate.is_dead());

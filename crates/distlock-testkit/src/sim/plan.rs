@@ -9,6 +9,9 @@ use fastrand::Rng;
 /// Virtual milliseconds since the run began, or a number of them.
 pub(super) type Millis = u64;
 
+/// The longest lease that a worker asks for.
+const LONGEST_LEASE: Millis = 4_000;
+
 /// What a run judges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -78,6 +81,8 @@ pub struct Plan {
     pub(super) seed: u64,
     pub(super) mode: Mode,
     pub(super) bug: Option<Bug>,
+    /// Whether what is known to be wrong is reported as well.
+    pub(super) strict: bool,
     pub(super) processes: usize,
     pub(super) watchdog: Millis,
     /// Whether a connection that was given up is ended at the server before another request goes there (`CLIENT KILL`).
@@ -250,6 +255,7 @@ impl Plan {
             seed,
             mode,
             bug: None,
+            strict: false,
             processes,
             watchdog,
             ends_connections: rng.bool() || forever,
@@ -261,6 +267,18 @@ impl Plan {
             faults,
             calm_at: length,
         }
+    }
+
+    /// The longest that a hold lasts without being renewed.
+    pub(super) fn longest_lease(&self) -> Millis {
+        self.watchdog.max(LONGEST_LEASE)
+    }
+
+    /// The same, reporting what is known to be wrong as well.
+    #[must_use]
+    pub fn strict(mut self) -> Plan {
+        self.strict = true;
+        self
     }
 
     /// The same with a mistake in the server.
@@ -372,7 +390,7 @@ fn hold(rng: &mut Rng, lock: &LockPlan, watchdog: Millis) -> HoldPlan {
         },
         work: if chance(rng, 25) { rng.u64(..5) } else { rng.u64(..most) },
         inside: match rng.u32(..100) {
-            0..10 => Inside::Extend(rng.u64(50..4_000)),
+            0..10 => Inside::Extend(rng.u64(50..LONGEST_LEASE)),
             10..25 if named => Inside::Reenter,
             25..45 => Inside::Downgrade,
             _ => Inside::Nothing,

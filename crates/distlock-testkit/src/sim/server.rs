@@ -422,6 +422,11 @@ impl Server {
         self.granted.get(&(name.clone(), owner)).copied()
     }
 
+    /// Whether the owner holds it now.
+    pub(super) fn holds(&self, name: &str, owner: Owner, now: Millis) -> bool {
+        self.look(name, now).depth_of(&owner) > 0
+    }
+
     /// Whether the server lost data of the name, or was told to free it, at `since` or later.
     pub(super) fn lost_since(&self, name: &str, since: Millis) -> bool {
         let of = |name: &str| self.losses.get(name).and_then(|at| at.last()).copied();

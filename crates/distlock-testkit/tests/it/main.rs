@@ -6,3 +6,4 @@ mod process;
 mod proxy;
 mod server;
 mod shared;
+mod sim;
