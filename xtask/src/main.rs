@@ -1,9 +1,10 @@
-//! The project's own commands: `cargo xtask test|bench|example|soak|deps|ci|setup`.
+//! The project's own commands: `cargo xtask test|bench|example|soak|sim|deps|ci|setup`.
 
 mod deps;
 mod redisson;
 mod run;
 mod servers;
+mod sim;
 mod soak;
 mod tally;
 mod test;
@@ -23,6 +24,8 @@ cargo xtask COMMAND
                  and runs it; without NAME: lists the examples
   soak [MINUTES] late packets in network namespaces (as root), then the tests of load,
                  at full length, again and again for that long; 60
+  sim [ARGS]     runs the library in simulated processes, over a network and a server that
+                 misbehave: --seeds N, --seed S to replay one; sim --help: every option
   deps           checks the sources and licences of all dependencies, and that those banned
                  in deny.toml are absent
   ci             what a change must pass: .ci/run
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         Some("bench") => run::bench(&rest),
         Some("example") => run::example(&rest),
         Some("soak") => soak::soak(&rest),
+        Some("sim") => sim::sim(&rest),
         Some("deps") => deps::deps(&rest),
         Some("ci") => run::ci(),
         Some("setup") => run::setup(),
