@@ -243,7 +243,13 @@ impl Plan {
         // `close` goes through the lanes in the order of a hash map whose seed is not ours: with one name that is one order.
         let closes = chance(rng, 12);
         let names = if closes { 1 } else { rng.usize(1..=3) };
-        let locks: Vec<LockPlan> = (0..names).map(|n| lock(rng, n)).collect();
+        let mut locks: Vec<LockPlan> = (0..names).map(|n| lock(rng, n)).collect();
+        if chance(rng, 20) {
+            // Kinds that exclude each other under one name.
+            let one = |kind| matches!(kind, Kind::Mutex | Kind::Fenced | Kind::Fair | Kind::Spin);
+            let same = locks.iter_mut().filter(|lock| one(lock.kind));
+            same.for_each(|lock| lock.name = "shared".into());
+        }
         let workers = (0..processes)
             .flat_map(|process| std::iter::repeat_n(process, rng.clone().usize(1..=3)))
             .collect::<Vec<_>>()
@@ -359,8 +365,9 @@ fn action(rng: &mut Rng, lock: usize, locks: &[LockPlan], watchdog: Millis) -> A
         }
         kind => {
             let mut plan = hold(rng, &locks[lock], watchdog);
-            let others: Vec<usize> =
+            let mut others: Vec<usize> =
                 (0..locks.len()).filter(|&other| joins(locks[other].kind)).collect();
+            others.dedup_by_key(|&mut other| &locks[other].name);
             let forever = others.iter().any(|&other| locks[other].kind == Kind::Semaphore);
             if forever && matches!(plan.end, End::Leak) {
                 plan.end = End::Drop; // permits without a lease would be gone for good
