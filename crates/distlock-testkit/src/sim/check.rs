@@ -5,8 +5,9 @@
 //!
 //! Left out is what docs/guarantees.md leaves out: a hold that the server granted before it lost data of that name (failover with a
 //! lost tail, restart without data) or was told to free it (`force_unlock`). Such a hold is judged neither against others nor when it is
-//! unlocked. Holds that were granted after that are. A hold that a waiter of the same process handed over in memory, and of which the
-//! server does not know yet, counts as granted when it was asked for.
+//! unlocked. Holds that were granted after that are. A hold that was handed over in memory, and of which the server does not know yet,
+//! is as old as the hold of the same process from which it came. A guard may believe in a hold that the server lost for one lease
+//! more, not longer.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,9 +15,9 @@ use std::sync::{Arc, Weak};
 
 use distlock::Owner;
 
+use super::guards::AnyGuard;
 use super::plan::Millis;
 use super::server::Server;
-use super::worker::AnyGuard;
 
 /// How a hold excludes others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +52,8 @@ pub(super) struct Asked {
 #[derive(Debug)]
 struct Held {
     begun: Begun,
+    /// When the server granted it, as far as was known when it began.
+    since: Millis,
     /// Another owner held it before this hold was ended.
     overlapped: bool,
 }
@@ -71,6 +74,8 @@ pub(super) enum Ending {
 pub(super) struct Checker {
     held: BTreeMap<u64, Held>,
     order: u64,
+    /// By process and name: when the server granted the hold that ended last.
+    handed_over: BTreeMap<(usize, Arc<str>), Millis>,
     /// By name: the tokens, with the order in which they were returned.
     tokens: BTreeMap<Arc<str>, Vec<(u64, u64)>>,
     /// By name of a latch: how many count-downs were begun, and how many returned.
@@ -84,10 +89,15 @@ impl Begun {
         self.guard.upgrade().is_some_and(|guard| guard.is_lost(self.member) == Some(false))
     }
 
+    /// When the server granted this hold or a later level of it; `None` if it was handed over and the server does not know yet.
+    fn granted(&self, server: &Server) -> Option<Millis> {
+        let (first, last) = server.granted(&self.name, self.stay)?;
+        (last >= self.asked.at).then_some(first)
+    }
+
     /// Whether the server lost it, as documented.
-    fn is_excused(&self, server: &Server) -> bool {
-        let since = server.granted(&self.name, self.stay).unwrap_or(self.asked.at);
-        server.lost_since(&self.name, since)
+    fn is_excused(&self, server: &Server, since: Millis) -> bool {
+        server.lost_since(&self.name, self.granted(server).unwrap_or(since))
     }
 
     fn excludes(&self, other: &Begun) -> bool {
@@ -128,13 +138,15 @@ impl Checker {
         self.order += 1;
         self.granted += 1;
         let number = self.order;
-        if begun.is_believed() && !begun.is_excused(server) {
+        let before = self.handed_over.get(&(begun.process, begun.name.clone())).copied();
+        let since = begun.granted(server).or(before).unwrap_or(begun.asked.at);
+        if begun.is_believed() && !begun.is_excused(server, since) {
             self.judge(server, &begun, is_dead, now);
         }
         if let Some(token) = begun.token {
             self.judge_token(&begun, token, now);
         }
-        self.held.insert(number, Held { begun, overlapped: false });
+        self.held.insert(number, Held { begun, since, overlapped: false });
         number
     }
 
@@ -152,7 +164,7 @@ impl Checker {
         let others = self.held.values_mut().filter(|held| held.begun.excludes(begun));
         let others = others.filter(|held| !is_dead(held.begun.process));
         let mut found = Vec::new();
-        for other in others.filter(|held| !held.begun.is_excused(server)) {
+        for other in others.filter(|held| !held.begun.is_excused(server, held.since)) {
             let believed = other.begun.is_believed();
             match (begun.share, other.begun.share) {
                 (Share::Permits(_, most), Share::Permits(count, _)) => {
@@ -198,11 +210,13 @@ impl Checker {
         lease: Millis,
         now: Millis,
     ) -> Option<Ended> {
-        let Held { begun, overlapped } = self.held.remove(&number)?;
-        let excused = begun.is_excused(server);
+        let Held { begun, since, overlapped } = self.held.remove(&number)?;
+        let excused = begun.is_excused(server, since);
+        let since = begun.granted(server).unwrap_or(since);
+        self.handed_over.insert((begun.process, begun.name.clone()), since);
         let lost = !begun.is_believed();
         let counts = matches!(begun.share, Share::Permits(..));
-        let known = server.granted(&begun.name, begun.stay).is_some();
+        let known = begun.granted(server).is_some();
         let lately = server.lost_since(&begun.name, now.saturating_sub(lease));
         if !lost && !counts && known && !lately && !server.holds(&begun.name, begun.stay, now) {
             let text = format!("the guard does not know that its hold is gone: {begun}");

@@ -11,8 +11,8 @@ use distlock::store::{
 };
 use distlock::{Error, ErrorKind, Result};
 
+use super::message::{Answer, Request};
 use super::network::{Sent, Unsent, World};
-use super::server::{Answer, Request};
 
 /// The lane of the caller's runtime, and that of the watchdog.
 const CALLERS: usize = 0;

@@ -1,17 +1,18 @@
 //! The simulator: the real library in several processes of one thread, on virtual time, over a network and a server that misbehave.
 //!
 //! ```text
-//!   worker   worker       worker          what a program does: acquire, work, release, cancel      worker.rs
+//!   worker   worker       worker          what a program does: acquire, work, release, cancel      worker.rs, guards.rs
 //!      \       /             |
 //!       Locks (p0)        Locks (p1)      the real library: kinds, engine, watchdog
 //!         |   Env            |   Env      virtual time, seeded chance; stalls and kills a process   process.rs
 //!      SimStore           SimStore        trait Store over simulated connections                    link.rs
 //!         |  |  |            |  |  |
-//!         network: delays, loses, duplicates, delivers late, cuts                                   network.rs
+//!         network: delays, loses, duplicates, delivers late, cuts                                   network/
 //!                   |
-//!                 server: the library's own state machines; fails over, restarts, pauses            server.rs
+//!                 server: the library's own state machines; fails over, restarts, pauses            server/
 //!
-//!   plan.rs: one seed -> everything above     check.rs: what must never be seen     trace.rs: what was seen
+//!   plan.rs, draw.rs: one seed -> everything above     world.rs, finale.rs: the run
+//!   check.rs: what must never be seen                  trace.rs: what was seen
 //! ```
 //!
 //! One seed is one run: the plan, every delay and every fault come from it, and the trace of two runs is the same text.
@@ -23,8 +24,12 @@
 //! A [`Bug`] is planted in the server to show that the checks find it.
 
 mod check;
+mod draw;
 mod entry;
+mod finale;
+mod guards;
 mod link;
+mod message;
 mod network;
 mod plan;
 mod process;

@@ -1,5 +1,7 @@
 //! The simulated server: applies requests with the library's own state machines, by its own clock, and may lose what it has.
 
+mod data;
+
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -7,48 +9,18 @@ use std::time::Duration;
 
 use distlock::env::Moment;
 use distlock::store::state::{Around, Step, Wake, fenced};
-use distlock::store::{Admin, Attempt, Claim, Released, Snapshot, Together, What};
+use distlock::store::{Attempt, Claim, Released, Snapshot, Together, What};
 use distlock::{Owner, Result};
 
-use super::entry::{self, SimEntry, Stepped};
-use super::plan::{Bug, Millis, Plan};
+use crate::sim::entry::{self, SimEntry, Stepped};
+use crate::sim::message::{Answer, Request};
+use crate::sim::plan::{Bug, Millis, Plan};
 
 /// How many writes a failover can lose.
 const TAIL: usize = 16;
 
 /// The server's clock when the run begins, so that tokens are as large as in life.
 const EPOCH: Duration = Duration::from_secs(1_700_000_000);
-
-/// A request as it travels.
-#[derive(Clone, Debug)]
-pub(super) enum Request {
-    Acquire(Claim),
-    AcquireAll(Vec<Claim>),
-    Release(Claim),
-    Renew(Vec<Claim>),
-    GiveUp(Claim),
-    /// With the number of the subscription.
-    Listen(u64, Arc<str>, Option<Owner>),
-    Unlisten(u64),
-    Inspect(String),
-    Force(What, String),
-    List(String),
-    Admin(String, Admin),
-}
-
-/// What it is answered with.
-#[derive(Debug)]
-pub(super) enum Answer {
-    Attempt(Result<Attempt>),
-    Together(Result<Together>),
-    Released(Result<Released>),
-    Renewed(Vec<Result<bool>>),
-    Done(Result<()>),
-    Listening,
-    Seen(Result<Snapshot>),
-    Listed(Vec<Snapshot>),
-    Number(Result<i64>),
-}
 
 /// A subscription that the server knows.
 #[derive(Debug)]
@@ -67,7 +39,7 @@ struct Write {
 }
 
 #[derive(Debug)]
-pub(super) struct Server {
+pub(in crate::sim) struct Server {
     bug: Option<Bug>,
     clock_rate: i64,
     takes_together: bool,
@@ -76,8 +48,8 @@ pub(super) struct Server {
     tail: VecDeque<Write>,
     /// By number of the subscription and connection: a reconnected client may have it on two.
     subscribers: BTreeMap<(u64, usize), Subscriber>,
-    /// When the first acquire of an owner was granted.
-    granted: HashMap<(Arc<str>, Owner), Millis>,
+    /// When the first and the last acquire of an owner were granted.
+    granted: HashMap<(Arc<str>, Owner), (Millis, Millis)>,
     /// When data of a name was lost, or taken by force; by name.
     losses: BTreeMap<Arc<str>, Vec<Millis>>,
     /// Requests so far, from which planted bugs take their chance.
@@ -86,9 +58,9 @@ pub(super) struct Server {
 
 /// What else follows from an operation.
 #[derive(Debug, Default)]
-pub(super) struct Published {
+pub(in crate::sim) struct Published {
     /// Subscriptions to notify, with their connections.
-    pub(super) to: Vec<(u64, usize)>,
+    pub(in crate::sim) to: Vec<(u64, usize)>,
 }
 
 struct Near<'a> {
@@ -118,7 +90,7 @@ impl Around for Near<'_> {
 }
 
 impl Server {
-    pub(super) fn new(plan: &Plan) -> Server {
+    pub(in crate::sim) fn new(plan: &Plan) -> Server {
         Server {
             bug: plan.bug,
             clock_rate: plan.clock_rate,
@@ -134,14 +106,14 @@ impl Server {
     }
 
     /// The server's clock at a moment of the run.
-    pub(super) fn clock(&self, now: Millis) -> Moment {
+    pub(in crate::sim) fn clock(&self, now: Millis) -> Moment {
         let drift = i64::try_from(now).unwrap_or(i64::MAX) * self.clock_rate / 1_000;
         let nanos = now * 1_000_000;
         Moment::from_origin(EPOCH + Duration::from_nanos(nanos.saturating_add_signed(drift)))
     }
 
     /// Applies a request that came over `connection`.
-    pub(super) fn apply(
+    pub(in crate::sim) fn apply(
         &mut self,
         connection: usize,
         request: &Request,
@@ -234,7 +206,8 @@ impl Server {
             answer = Attempt::Acquired { token: Some(0) };
         }
         if matches!(answer, Attempt::Acquired { .. }) {
-            self.granted.entry((claim.name.clone(), claim.owner)).or_insert(now);
+            let granted = self.granted.entry((claim.name.clone(), claim.owner));
+            granted.or_insert((now, now)).1 = now;
         }
         Ok(answer)
     }
@@ -372,76 +345,5 @@ impl Server {
             published.to.extend(told);
         }
         Ok((answer, heard_by))
-    }
-
-    /// Puts back what was under a name.
-    fn put(&mut self, name: &Arc<str>, entry: Option<SimEntry>, now: Millis) {
-        let clock = self.clock(now);
-        match entry.filter(|entry| entry.is_live(clock)) {
-            Some(entry) => self.entries.insert(name.clone(), entry),
-            None => self.entries.remove(name),
-        };
-    }
-
-    fn look(&self, name: &str, now: Millis) -> Snapshot {
-        let clock = self.clock(now);
-        let live = self.entries.get(name).filter(|entry| entry.is_live(clock));
-        live.map_or_else(|| Snapshot::free(name), |entry| entry.view(name, clock))
-    }
-
-    /// The connection is gone, and its subscriptions with it.
-    pub(super) fn hang_up(&mut self, connection: usize) {
-        self.subscribers.retain(|&(_, its), _| its != connection);
-    }
-
-    /// A replica takes over that has not seen the last `lost` writes. Returns the names.
-    pub(super) fn lose_tail(&mut self, lost: usize, now: Millis) -> Vec<Arc<str>> {
-        let mut names = Vec::new();
-        for _ in 0..lost {
-            let Some(Write { name, before, token }) = self.tail.pop_back() else { break };
-            self.put(&name, before, now);
-            self.tokens.insert(name.clone(), token);
-            self.losses.entry(name.clone()).or_default().push(now);
-            names.push(name);
-        }
-        names.sort();
-        names.dedup();
-        names
-    }
-
-    /// Everything is gone.
-    pub(super) fn lose_all(&mut self, now: Millis) {
-        self.tail.clear();
-        self.entries.clear();
-        self.tokens.clear();
-        self.losses.entry("".into()).or_default().push(now);
-    }
-
-    /// When the server first granted this owner the lock.
-    pub(super) fn granted(&self, name: &Arc<str>, owner: Owner) -> Option<Millis> {
-        self.granted.get(&(name.clone(), owner)).copied()
-    }
-
-    /// Whether the owner holds it now.
-    pub(super) fn holds(&self, name: &str, owner: Owner, now: Millis) -> bool {
-        self.look(name, now).depth_of(&owner) > 0
-    }
-
-    /// Whether the server lost data of the name, or was told to free it, at `since` or later.
-    pub(super) fn lost_since(&self, name: &str, since: Millis) -> bool {
-        let of = |name: &str| self.losses.get(name).and_then(|at| at.last()).copied();
-        of(name).max(of("")).is_some_and(|at| at >= since)
-    }
-
-    /// Whether the server ever lost data of the name, or was told to free it.
-    pub(super) fn ever_lost(&self, name: &str) -> bool {
-        self.lost_since(name, 0)
-    }
-
-    /// What is there under each name.
-    pub(super) fn left(&self, now: Millis) -> Vec<(Arc<str>, &SimEntry)> {
-        let clock = self.clock(now);
-        let live = self.entries.iter().filter(|(_, entry)| entry.is_live(clock));
-        live.map(|(name, entry)| (name.clone(), entry)).collect()
     }
 }
