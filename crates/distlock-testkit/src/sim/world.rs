@@ -40,12 +40,10 @@ pub struct Run {
 pub fn run(plan: Plan) -> Run {
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime without threads and without I/O");
-    let plan = Arc::new(plan);
-    let world = runtime.block_on(play(plan));
+    let (lasted, world) = runtime.block_on(play(Arc::new(plan)));
     // Tasks of dead processes are dropped here.
     drop(runtime);
-    let (lasted, state) = world;
-    state.finish(lasted)
+    finish(&world, lasted)
 }
 
 /// The parts of a simulation.
@@ -58,8 +56,8 @@ pub(super) struct Stage {
 async fn play(plan: Arc<Plan>) -> (Millis, Arc<World>) {
     let gates: Vec<Arc<Gate>> = (0..plan.processes).map(|_| Arc::default()).collect();
     let world = Arc::new(World::new(plan.clone(), &gates));
-    let (network, at_network) = (world.clone(), tokio::spawn);
-    let network = at_network(async move { network.run().await });
+    let carrying = world.clone();
+    let network = tokio::spawn(async move { carrying.run().await });
     set_latches(&world);
     let mut locks = Vec::new();
     for (process, gate) in gates.iter().enumerate() {
@@ -122,19 +120,12 @@ fn set_latches(world: &World) {
     }
 }
 
-trait Finish {
-    fn finish(self, lasted: Millis) -> Run;
-}
-
-impl Finish for Arc<World> {
-    fn finish(self, lasted: Millis) -> Run {
-        let mut state = self.state();
-        let violations = std::mem::take(&mut state.checker.violations);
-        let granted = state.checker.granted;
-        let trace = std::mem::take(&mut state.trace);
-        let lasted = Duration::from_millis(lasted);
-        Run { violations, trace: trace.into_text(), granted, lasted }
-    }
+fn finish(world: &World, lasted: Millis) -> Run {
+    let mut state = world.state();
+    let violations = std::mem::take(&mut state.checker.violations);
+    let trace = std::mem::take(&mut state.trace).into_text();
+    let granted = state.checker.granted;
+    Run { violations, trace, granted, lasted: Duration::from_millis(lasted) }
 }
 
 impl Stage {

@@ -106,7 +106,7 @@ fn a_writer_beside_readers_is_found() {
 
 #[test]
 fn a_request_that_counts_twice_is_found() {
-    finds(Bug::CountDuplicates, Mode::Liveness, 300, "left behind");
+    finds(Bug::CountDuplicates, Mode::Liveness, 800, "left behind");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn notifications_that_are_never_sent_are_found() {
 
 #[test]
 fn an_owner_that_is_not_forgotten_is_found() {
-    finds(Bug::GiveUpKeeps, Mode::Liveness, 300, "left behind");
+    finds(Bug::GiveUpKeeps, Mode::Liveness, 800, "left behind");
 }
 
 #[test]

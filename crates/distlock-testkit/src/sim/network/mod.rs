@@ -232,9 +232,7 @@ impl World {
         request: Request,
     ) -> Result<Sent, Unsent> {
         let limit = u64::try_from(self.reply_timeout().as_millis()).unwrap_or(u64::MAX);
-        self.with(|state, plan, now, after| {
-            state.send(plan, process, lane, request, limit, now, after)
-        })
+        self.with(|state, plan, now, _| state.send(plan, process, lane, request, limit, now))
     }
 
     /// The client does not wait for this connection any more.
@@ -251,23 +249,23 @@ impl World {
         topic: Arc<Topic>,
     ) -> (u64, oneshot::Receiver<()>) {
         let (tell, told) = oneshot::channel();
-        let number = self.with(|state, plan, now, after| {
+        let number = self.with(|state, plan, now, _| {
             let number = state.number();
             let subscription = Subscription { name, waiter, topic, acknowledged: Some(tell) };
             state.clients[process].subscriptions.insert(number, subscription);
-            state.subscribe(plan, process, number, now, after);
+            state.subscribe(plan, process, number, now);
             number
         });
         (number, told)
     }
 
     pub(in crate::sim) fn unsubscribe(&self, process: usize, number: u64) {
-        self.with(|state, plan, now, after| {
+        self.with(|state, plan, now, _| {
             let client = &mut state.clients[process];
             let removed = client.subscriptions.remove(&number);
             if removed.is_some() && client.lanes[SUBSCRIPTIONS].is_some() {
                 let unlisten = Request::Unlisten(number);
-                let _ = state.send(plan, process, SUBSCRIPTIONS, unlisten, 0, now, after);
+                let _ = state.send(plan, process, SUBSCRIPTIONS, unlisten, 0, now);
             }
         });
     }

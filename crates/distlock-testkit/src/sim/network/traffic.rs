@@ -29,7 +29,6 @@ impl State {
         self.clients[process].gate.is_dead()
     }
 
-    #[allow(clippy::too_many_arguments)]
     pub(super) fn send(
         &mut self,
         plan: &Plan,
@@ -38,7 +37,6 @@ impl State {
         request: Request,
         limit: Millis,
         now: Millis,
-        after: &mut After,
     ) -> Result<Sent, Unsent> {
         if self.is_dead(process) {
             return Err(Unsent::Dead);
@@ -93,7 +91,6 @@ impl State {
             let lag = self.rng.u64(1..20);
             self.at(now + lag, Happening::Reset(connection));
         }
-        let _ = after;
         Ok(Sent { connection, message, answer })
     }
 
@@ -170,17 +167,10 @@ impl State {
         }
     }
 
-    pub(super) fn subscribe(
-        &mut self,
-        plan: &Plan,
-        process: usize,
-        number: u64,
-        now: Millis,
-        after: &mut After,
-    ) {
+    pub(super) fn subscribe(&mut self, plan: &Plan, process: usize, number: u64, now: Millis) {
         let Some(subscription) = self.clients[process].subscriptions.get(&number) else { return };
         let listen = Request::Listen(number, subscription.name.clone(), subscription.waiter);
-        match self.send(plan, process, SUBSCRIPTIONS, listen, 0, now, after) {
+        match self.send(plan, process, SUBSCRIPTIONS, listen, 0, now) {
             Ok(Sent { connection, message, .. }) => {
                 // What answers it is looked up by the subscription's number; silence is noticed by a ping.
                 self.connections[connection].waiting.remove(&message);
@@ -198,7 +188,7 @@ impl State {
         let Some(Reverse((_, number))) = self.queue.pop() else { return };
         let Some(happening) = self.happenings.remove(&number) else { return };
         match happening {
-            Happening::Arrive(message) => self.arrive(plan, message, now, after),
+            Happening::Arrive(message) => self.arrive(plan, message, now),
             Happening::Answer { connection, message, answer } => {
                 let to = &mut self.connections[connection];
                 if to.client_open && !self.clients[to.process].gate.is_dead() {
@@ -244,13 +234,13 @@ impl State {
                 }
                 let numbers: Vec<u64> = client.subscriptions.keys().copied().collect();
                 for number in numbers {
-                    self.subscribe(plan, process, number, now, after);
+                    self.subscribe(plan, process, number, now);
                 }
             }
         }
     }
 
-    fn arrive(&mut self, plan: &Plan, number: u64, now: Millis, after: &mut After) {
+    fn arrive(&mut self, plan: &Plan, number: u64, now: Millis) {
         let Some(message) = self.messages.get(&number) else { return };
         let connection = message.connection;
         if !self.connections[connection].server_open {
@@ -293,7 +283,6 @@ impl State {
             (_, answer) => Happening::Answer { connection, message: number, answer },
         };
         self.push(plan, connection, back, now);
-        let _ = after;
     }
 
     /// From the server to the client.
