@@ -62,9 +62,10 @@ impl Server {
         self.granted.get(&(name.clone(), owner)).copied()
     }
 
-    /// Whether the owner holds it now.
-    pub(in crate::sim) fn holds(&self, name: &str, owner: Owner, now: Millis) -> bool {
-        self.look(name, now).depth_of(&owner) > 0
+    /// The owners that hold it now.
+    pub(in crate::sim) fn holders(&self, name: &str, now: Millis) -> Vec<Owner> {
+        let holders = self.look(name, now).holders;
+        holders.iter().filter_map(|holder| holder.owner.parse().ok()).collect()
     }
 
     /// Whether the server lost data of the name, or was told to free it, at `since` or later.
