@@ -6,10 +6,6 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
-use tokio::runtime::Handle;
-use tokio::runtime::RuntimeFlavor::MultiThread;
-
-use super::Engine;
 use super::receipts::{HasReleaseAnswer, Receipt, ReleaseAnswer};
 use crate::env::{BoxFuture, Env};
 use crate::error::Result;
@@ -73,6 +69,12 @@ impl<T: Send + 'static> Detached<T> {
         let shared = CallersWork::new(env, ());
         let work = work(Arc::downgrade(&shared) as Weak<dyn Adopt>);
         shared.begin(work)
+    }
+
+    /// What it leaves in a lane that depends on it.
+    pub(super) fn adoptable(&self) -> Adoptable {
+        let shared: Arc<dyn Adopt> = self.0.clone();
+        Arc::downgrade(&shared)
     }
 }
 
@@ -198,7 +200,7 @@ impl<T: Send + 'static, X: Carried> Adopt for CallersWork<T, X> {
     }
 }
 
-/// Runs adopted work on the library's own thread. The connection that it waits for lives on the caller's runtime, and if nobody
+/// Runs adopted work on the library's own thread. The connection that it waits for lives on the caller's runtime, and if no thread
 /// runs that any more no answer ever comes: then the work is dropped after all, and what it leaves undone is done anew.
 fn run<T: Send + 'static, X: Carried>(shared: Arc<CallersWork<T, X>>, work: BoxFuture<'static, T>) {
     /// Also when the thread ends with the work in it.
@@ -276,19 +278,4 @@ impl HasReleaseAnswer for CallersWork<(), ReleaseAnswer> {
     fn answer(&self) -> &ReleaseAnswer {
         &self.more
     }
-}
-
-/// Lets `work` run to its end beside the caller. Begun here and now if that may be, so that what it sends is sent before
-/// the caller goes on.
-pub(super) fn start(engine: &Engine, work: impl Future<Output = ()> + Send + 'static) {
-    let mut work: BoxFuture<'static, ()> = Box::pin(work);
-    // On a runtime without threads of its own nobody may be there to go on with what was begun on it; and nothing that
-    // could panic should run while the thread panics already.
-    let threads = || Handle::try_current().is_ok_and(|here| here.runtime_flavor() == MultiThread);
-    let here =
-        (engine.store.capabilities().answers_at_once || threads()) && !std::thread::panicking();
-    if here && work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
-        return;
-    }
-    engine.env.spawn(work);
 }

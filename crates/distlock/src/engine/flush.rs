@@ -8,6 +8,7 @@ use std::sync::{Arc, mpsc};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::Engine;
+use super::lane::Until;
 use super::lanes::LaneRef;
 use crate::locks::config;
 
@@ -26,7 +27,7 @@ pub(crate) fn flush(engines: &[Arc<Engine>]) {
     let (done, all_done) = mpsc::sync_channel::<()>(1);
     first.env.spawn_background(Box::pin(async move {
         for lane in &releasing {
-            lane.settled().await;
+            lane.until(Until::ToldAll).await;
         }
         drop(done);
     }));
@@ -43,11 +44,7 @@ fn may_block() -> bool {
 /// Whether a release of this lane is under way, or follows the step that is under way, and does not need the calling thread. One
 /// that its caller has polled on a runtime without threads waits for a connection that only the calling thread drives.
 fn is_released_elsewhere(lane: &LaneRef) -> bool {
-    let state = lane.state();
-    let releasing = state.is_letting_go();
-    let callers = state.step_work.as_ref().is_some_and(|work| work.strong_count() > 0);
-    drop(state);
     let one_thread =
         || Handle::try_current().is_ok_and(|h| h.runtime_flavor() == RuntimeFlavor::CurrentThread);
-    releasing && !(callers && one_thread())
+    lane.read(|lane| lane.is_letting_go()) && !(lane.is_told_by_a_caller() && one_thread())
 }

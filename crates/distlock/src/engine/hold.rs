@@ -1,12 +1,14 @@
-//! What an acquisition is, and who may end it.
+//! One owner's stay in a lock, and the levels of it that guards have.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use super::lane::LaneEvent;
 use super::lanes::LaneRef;
 use super::vitals::{Life, State, Vitals};
-use super::{Engine, release};
+use super::{Engine, releasing};
 use crate::env::Moment;
 use crate::holder::HolderInfo;
 use crate::locks::config;
@@ -31,7 +33,6 @@ impl Who {
 }
 
 /// One owner's stay in the lock, from acquisition to release; all guards of one owner on one name share it.
-#[derive(Debug)]
 pub(crate) struct Tenure {
     pub(crate) engine: Arc<Engine>,
     pub(super) lane: LaneRef,
@@ -41,6 +42,7 @@ pub(crate) struct Tenure {
     pub(crate) owner: Owner,
     /// Who holds it, as the store knows it.
     pub(crate) stay: Owner,
+    /// What the lane knows of its life, for guards to read.
     pub(crate) vitals: Arc<Vitals>,
     /// The newest fencing token; 0 for kinds that have none.
     token: AtomicU64,
@@ -50,7 +52,7 @@ pub(crate) struct Tenure {
     granted: AtomicU64,
     /// When the watchdog renews it next; [`Moment::NEVER`] if it does not.
     renew_at: AtomicU64,
-    /// When the store is asked whether it has it, whoever renews it; [`Moment::NEVER`] if there is no doubt.
+    /// When the store is asked whether it has it, also if the watchdog does not renew it; [`Moment::NEVER`] if there is no doubt.
     ask_at: AtomicU64,
     /// Until when its caller must have come for it; [`Moment::NEVER`] once it has, [`WITHDRAWN`] if it did not.
     collect_by: AtomicU64,
@@ -63,6 +65,19 @@ pub(crate) struct Tenure {
     slow_at: AtomicU64,
     /// What it says of its holder.
     info: Option<Arc<HolderInfo>>,
+}
+
+/// A tenure is equal to itself alone.
+impl PartialEq for Tenure {
+    fn eq(&self, other: &Tenure) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl fmt::Debug for Tenure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tenure({} of {})", self.stay, self.lane.name)
+    }
 }
 
 /// What a tenure is made of.
@@ -251,77 +266,38 @@ impl Tenure {
         }
     }
 
-    /// The store accepted a step about what `before` had: it is this tenure's. False if that was lost meanwhile; what the store
-    /// has is freed next.
-    pub(super) fn confirm(
-        self: &Arc<Tenure>,
-        before: Owner,
-        depth: u32,
-        sent: Moment,
-        lease: Duration,
-    ) -> bool {
-        let note = || self.lane.state().confirm(before, self.stay, depth, sent.after(lease));
-        note();
-        self.accept(sent, lease);
-        let lost = self.vitals.is_over() && !self.is_released();
-        if lost {
-            // Whoever declares it may be about to vacate the seat, and what the store has would go unnoticed with that.
-            self.lose();
-            note();
-        }
-        !lost
+    /// The store numbered an acquisition. All guards of one stay have the newest number: an inner one must not leave the outer one's work
+    /// to be refused.
+    pub(super) fn number(&self, token: Option<u64>) {
+        self.token.fetch_max(token.unwrap_or_default(), Ordering::AcqRel);
     }
 
-    /// A step that did not lengthen it proved that it is still there.
-    pub(super) fn reassure(&self) {
-        self.vitals.reassure();
-    }
-
-    /// A step got no answer.
-    pub(super) fn doubt(&self) {
-        if self.vitals.doubt() {
-            self.observe(Event::Suspect);
-        }
-    }
-
-    /// It is lost: its guards say so, and nothing is sent in its name.
+    /// Another party than its lane finds that the store does not have it.
     pub(crate) fn lose(self: &Arc<Tenure>) {
-        if self.vitals.lose() {
-            self.engine.watchdog.forget(self);
-            // Observers first: whoever is woken by the loss finds it counted.
-            self.observe(Event::Lost);
-            self.vitals.call_out();
-        }
-        self.lane.vacate(self);
+        self.lane.tell(&self.engine, LaneEvent::Gone(self.clone()));
     }
 
-    /// The last guard lets go of it. False if it had been lost before.
-    pub(super) fn finish(&self) -> bool {
-        let alive = self.engine.env.now() < self.vitals.deadline() && self.vitals.release();
-        if alive {
-            self.engine.watchdog.forget(self);
-            self.vitals.call_out();
-        }
-        alive
+    /// It has ended, which its vitals say already.
+    pub(super) fn ended(&self, event: Event) {
+        self.engine.watchdog.forget(self);
+        // Observers first: a task that is woken by the loss finds it counted.
+        self.observe(event);
+        self.vitals.wake_waiters();
+    }
+
+    /// There is nothing to hold, such as the openness of a latch.
+    pub(super) fn end_unheld(&self) {
+        self.vitals.release();
+        self.engine.watchdog.forget(self);
+        self.vitals.wake_waiters();
     }
 
     pub(super) fn is_released(&self) -> bool {
         self.vitals.is_released()
     }
 
-    /// It is taken away on purpose: its guards learn of it as of any loss, but the store is told. False if it had ended before.
-    pub(super) fn revoke(&self) -> bool {
-        let alive = self.vitals.lose();
-        if alive {
-            self.engine.watchdog.forget(self);
-            self.vitals.call_out();
-        }
-        alive
-    }
-
-    pub(super) fn observe_release(&self) {
-        let held = self.engine.env.now().since(self.since);
-        self.observe(Event::Released { held });
+    pub(super) fn release_event(&self) -> Event {
+        Event::Released { held: self.engine.env.now().since(self.since) }
     }
 }
 
@@ -336,7 +312,7 @@ fn put_off(moment: &AtomicU64, at: Moment) {
     let _ = moment.fetch_update(Ordering::AcqRel, Ordering::Acquire, change);
 }
 
-/// One level of a tenure. Whoever has it holds the lock; dropping it lets go, wherever that happens.
+/// One level of a tenure. The task that has it holds the lock; dropping it lets go, wherever that happens.
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) tenure: Arc<Tenure>,
@@ -346,21 +322,10 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    pub(super) fn new(tenure: Arc<Tenure>, watched: bool) -> Hold {
-        Hold { tenure, watched, armed: true }
-    }
-
-    /// Of something that cannot be held, such as the openness of a latch.
-    pub(super) fn of_nothing(tenure: Arc<Tenure>) -> Hold {
-        tenure.finish();
-        Hold { tenure, watched: false, armed: false }
-    }
-
-    /// The same, numbered. All guards of one stay have the newest number: an inner one must not leave the outer one's work
-    /// to be refused.
-    pub(super) fn with_token(self, token: Option<u64>) -> Hold {
-        self.tenure.token.fetch_max(token.unwrap_or_default(), Ordering::AcqRel);
-        self
+    /// A level that the lane has counted.
+    pub(super) fn granted(tenure: Arc<Tenure>, watched: bool) -> Hold {
+        let armed = tenure.what.is_held();
+        Hold { tenure, watched: watched && armed, armed }
     }
 
     /// Takes the duty to let go off this hold; the caller has it now.
@@ -372,7 +337,7 @@ impl Hold {
     /// Leaves the lock as it is: the watchdog does not renew it, and no guard releases it. Returns the id by which the store knows it.
     pub(crate) fn leak(self) -> Owner {
         let (tenure, watched) = self.disarm();
-        tenure.lane.leak(&tenure, watched);
+        tenure.lane.tell(&tenure.engine, LaneEvent::Leak { hold: tenure.clone(), watched });
         tenure.stay
     }
 
@@ -384,7 +349,7 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         if self.armed {
-            release::let_go(self.tenure.clone(), self.watched);
+            releasing::let_go(&self.tenure, self.watched);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Which lanes there are: those that somebody uses, by name.
+//! The table of lanes: those in use, by name.
 
 use std::borrow::Borrow;
 use std::collections::HashSet;
@@ -7,8 +7,10 @@ use std::ops::Deref;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::Engine;
+use super::kind_rules::Spot;
 use super::lane::Lane;
-use super::nature::Spot;
+use super::shell::LaneCell;
 use crate::owner::Owner;
 use crate::store::ClaimKind;
 
@@ -30,27 +32,27 @@ impl Shards {
 /// The lanes of one name, kept under the name that they have themselves: a map would keep it twice. Most names have one.
 #[derive(Debug)]
 enum Named {
-    One(Arc<Lane>),
+    One(Arc<LaneCell>),
     Many(Box<Several>),
 }
 
 /// In a box, so that the many that are one stay small.
 #[derive(Debug)]
-struct Several(Vec<Arc<Lane>>);
+struct Several(Vec<Arc<LaneCell>>);
 
 impl Named {
-    fn lanes(&self) -> &[Arc<Lane>] {
+    fn lanes(&self) -> &[Arc<LaneCell>] {
         match self {
             Named::One(lane) => std::slice::from_ref(lane),
             Named::Many(several) => &several.0,
         }
     }
 
-    fn find(&self, spot: Spot) -> Option<&Arc<Lane>> {
+    fn find(&self, spot: Spot) -> Option<&Arc<LaneCell>> {
         self.lanes().iter().find(|lane| lane.is_at(spot))
     }
 
-    fn with(self, lane: Arc<Lane>) -> Named {
+    fn with(self, lane: Arc<LaneCell>) -> Named {
         match self {
             Named::One(first) => Named::Many(Box::new(Several(vec![first, lane]))),
             Named::Many(mut several) => {
@@ -60,7 +62,7 @@ impl Named {
         }
     }
 
-    fn without(self, gone: &Arc<Lane>) -> Option<Named> {
+    fn without(self, gone: &Arc<LaneCell>) -> Option<Named> {
         match self {
             Named::One(lane) => (!Arc::ptr_eq(&lane, gone)).then_some(Named::One(lane)),
             Named::Many(mut several) => {
@@ -105,35 +107,49 @@ impl Eq for Named {}
 pub(super) struct Lanes(Arc<Shards>);
 
 impl Lanes {
-    /// Where somebody waits for `what`.
+    /// Where a caller waits for `what`.
     pub(super) fn to_wait(
         &self,
+        engine: &Engine,
         name: &Arc<str>,
         what: ClaimKind,
         owner: Owner,
         named: bool,
     ) -> LaneRef {
-        self.get(name, what, what.waits_at(owner, named))
+        self.get(engine, name, what, what.waits_at(owner, named))
     }
 
     /// Where a hold of `what` is kept.
-    pub(super) fn to_sit(&self, name: &Arc<str>, what: ClaimKind, owner: Owner) -> LaneRef {
-        self.get(name, what, what.sits_at(owner))
+    pub(super) fn to_sit(
+        &self,
+        engine: &Engine,
+        name: &Arc<str>,
+        what: ClaimKind,
+        owner: Owner,
+    ) -> LaneRef {
+        self.get(engine, name, what, what.sits_at(owner))
     }
 
-    fn get(&self, name: &Arc<str>, what: ClaimKind, spot: Spot) -> LaneRef {
-        if let Some(lane) = self.find(name, spot) {
-            return lane;
-        }
-        // Before the shard is locked: it is in the same one.
-        let counted = what.counted_at(spot).map(|common| self.get(name, what, common));
+    fn get(&self, engine: &Engine, name: &Arc<str>, what: ClaimKind, spot: Spot) -> LaneRef {
+        let common = what.counted_at(spot);
+        // The lane in which releases are counted, before the shard is locked: it is in the same one.
+        let counted = match common {
+            None => None,
+            Some(common) => match self.find(name, spot) {
+                Some(lane) => return lane,
+                None => Some(self.get(engine, name, what, common)),
+            },
+        };
         let mut shard = self.0.of(name);
         if let Some(lane) = shard.get(&**name).and_then(|named| named.find(spot)) {
             let lane = LaneRef::to(lane);
             drop(shard);
             return lane; // and the counted one is given back, now that the shard is free
         }
-        let lane = Arc::new(Lane::new(name.clone(), spot, counted, self.0.clone()));
+        // Holds of several owners are not kept in the lane in which they all wait.
+        let sits_here = !what.is_shared() || spot.own.is_some();
+        let lane = Lane::new(engine.rules.clone(), counted.is_some(), sits_here);
+        let lane = Arc::new(LaneCell::new(name.clone(), spot, counted, lane, self.0.clone()));
         let named = match shard.take(&**name) {
             Some(named) => named.with(lane.clone()),
             None => Named::One(lane.clone()),
@@ -153,53 +169,61 @@ impl Lanes {
         lanes.iter().map(LaneRef::to).collect()
     }
 
+    /// In the order of their names, so that what is done to all of them is done in the same order in each run of a test.
     pub(super) fn all(&self) -> Vec<LaneRef> {
         let mut lanes = Vec::new();
         for map in &self.0.maps {
             let map = map.lock().unwrap_or_else(PoisonError::into_inner);
             lanes.extend(map.iter().flat_map(Named::lanes).map(LaneRef::to));
         }
+        lanes.sort_by(|a, b| a.name.cmp(&b.name));
         lanes
     }
 }
 
 /// A use of a lane; the last one to go takes the lane out of the map.
 #[derive(Debug)]
-pub(super) struct LaneRef(Option<Arc<Lane>>);
+pub(super) struct LaneRef(Option<Arc<LaneCell>>);
 
 impl Deref for LaneRef {
-    type Target = Lane;
+    type Target = LaneCell;
 
-    fn deref(&self) -> &Lane {
+    fn deref(&self) -> &LaneCell {
         self.0.as_ref().expect("BUG: a lane is given back only in drop")
     }
 }
 
 impl LaneRef {
-    /// For a lane that is in use, or whose shard is locked.
-    fn to(lane: &Arc<Lane>) -> LaneRef {
+    /// For a lane that is in use, or whose shard is locked. One that has just gone out of use is not found by its name any more: it takes
+    /// no more callers, and what comes for it finds that no task waits.
+    pub(super) fn to(lane: &Arc<LaneCell>) -> LaneRef {
         lane.users.fetch_add(1, Ordering::Relaxed);
         LaneRef(Some(lane.clone()))
     }
 
     /// The lane itself, which does not keep it in use.
-    pub(super) fn lane(&self) -> Arc<Lane> {
-        self.0.clone().expect("BUG: a lane is given back only in drop")
+    pub(super) fn lane(&self) -> &Arc<LaneCell> {
+        self.0.as_ref().expect("BUG: a lane is given back only in drop")
     }
 }
 
 impl Clone for LaneRef {
     fn clone(&self) -> LaneRef {
-        LaneRef::to(&self.lane())
+        LaneRef::to(self.lane())
     }
 }
 
 impl Drop for LaneRef {
     fn drop(&mut self) {
         let Some(lane) = self.0.take() else { return };
+        // Only the last one needs the table.
+        let one_of_many = |users: usize| (users > 1).then(|| users - 1);
+        if lane.users.fetch_update(Ordering::AcqRel, Ordering::Relaxed, one_of_many).is_ok() {
+            return;
+        }
         let home = lane.home.clone();
         let mut shard = home.of(&lane.name);
-        // Nobody else can get at it while the shard is locked.
+        // No caller can find it while the shard is locked.
         if lane.users.fetch_sub(1, Ordering::AcqRel) == 1
             && let Some(left) = shard.take(&*lane.name).and_then(|named| named.without(&lane))
         {

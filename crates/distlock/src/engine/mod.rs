@@ -1,69 +1,60 @@
 //! Waiting, holding and letting go. Knows no Redis, and of kinds no more than their [`ClaimKind`].
 //!
 //! ```text
-//! acquire.rs   the road in: try; if busy, queue and let the driver try for you
-//! wait.rs      how long, and what came of it
-//! way.rs       which way a caller goes, as its lane says
-//! attempt.rs   asking the store; never cancelled
-//! nature.rs    what there is to know of a kind
-//! lanes.rs     which lanes there are
-//! waiters.rs   a lane: the local holder, the local queue, what is on the wire
-//! drive.rs     THE wait loop: one contender per process and name
-//! drivers.rs   which drivers are at work
-//! alarm.rs     when a resting driver looks again
-//! multi.rs     several locks, all or none
-//! hold.rs      what an acquisition is: Tenure; Hold, whose drop lets go
-//! vitals.rs    until when it is believed in
-//! release.rs   the one road out: pass on, or free
-//! flush.rs     a short wait for releases when the last `Locks` is dropped
-//! forget.rs    what the store may have and nobody wants: taken back
-//! tell.rs      telling the store what became of a hold, until it agrees
-//! stays.rs     which id the store knows an owner by
-//! tuning.rs    what a program can set
-//! watchdog.rs  renews, and declares loss
+//! lane/         THE MACHINE: one lock as one process uses it; pure
+//! shell.rs      locks a lane, feeds it an event, carries out its effects
+//! steps.rs      one step to a store and its answer; the one retry loop
+//! acquiring.rs  the caller's future: ask the store; if the lock is busy, queue in the lane
+//! releasing.rs  the one way out of a hold
+//! hold.rs       Tenure, one owner's stay in the lock; Hold, whose drop lets go
+//! vitals.rs     until when a hold is believed in, for guards to read
+//! watchdog.rs   renews, and finds holds whose deadline is over
+//! timer.rs      when a lane that rests looks again
+//! admission.rs  how many ask a server at once
+//! lanes.rs      the table of lanes
+//! kind_rules.rs what there is to know of a kind
+//! multi.rs      several locks, all or none; multi_step.rs those of one store in one step
+//! stays.rs      the id by which the store knows an owner
+//! detach.rs     work that a caller may watch but not cancel
+//! receipts.rs   the answer to a caller that waits for the result of a release
+//! flush.rs      a short wait for releases when the last `Locks` is dropped
+//! domains.rs    what is kept apart for locks that do not fail together
+//! tuning.rs     what a program can set
 //! ```
 
-mod acquire;
-mod alarm;
-mod attempt;
-mod attempt_all;
+mod acquiring;
+mod admission;
 mod detach;
-mod drive;
-mod drivers;
+mod domains;
 mod flush;
-mod forget;
 mod hold;
+mod kind_rules;
 mod lane;
 mod lanes;
 mod multi;
-mod nature;
+mod multi_step;
 mod receipts;
-mod release;
-mod retry;
-mod shares;
+mod releasing;
+mod shell;
 mod stays;
-mod tell;
+mod steps;
+mod timer;
 mod tuning;
 mod vitals;
-mod wait;
-mod waiters;
 mod watchdog;
-mod way;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use acquire::{Acquiring, Ask};
+pub(crate) use acquiring::{Acquiring, Ask, Wait};
 pub(crate) use detach::Detached;
 pub(crate) use flush::flush;
 pub(crate) use hold::{Hold, Tenure};
 pub(crate) use multi::{All, Part, acquire_all, unlock_all};
-pub(crate) use release::lost;
-pub(crate) use release::unlock;
+pub(crate) use releasing::{lost, unlock};
 pub(crate) use tuning::Tuning;
 pub use vitals::State;
 pub(crate) use vitals::Vitals;
-pub(crate) use wait::Wait;
 pub(crate) use watchdog::extend;
 
 use std::sync::Arc;
@@ -71,7 +62,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use uuid::Uuid;
 
-use crate::env::{BoxFuture, Env};
+use crate::Durability;
+use crate::env::{BoxFuture, Env, Moment};
 use crate::error::{Error, ErrorKind, Result};
 use crate::holder::{Asker, HolderInfo};
 use crate::locks::config;
@@ -79,13 +71,13 @@ use crate::observe::{Event, Observer, Subject};
 use crate::owner::Owner;
 use crate::store::{Admin, ClaimKind, Kind, Mode, PermitId, Released, Snapshot, Store};
 
-use alarm::Alarm;
-use drivers::Drivers;
+use admission::{Admission, Askers};
+use domains::PerDomain;
+use lane::{LaneEvent, Rules, Until};
 use lanes::{LaneRef, Lanes};
-use shares::Shares;
 use stays::Leaked;
-use wait::Askers;
-use waiters::LaneState;
+use steps::{Sends, Sent, until_answered};
+use timer::Timer;
 use watchdog::Watchdog;
 
 /// Runs `work` on the library's own thread while the calling thread waits for it.
@@ -112,10 +104,12 @@ pub(crate) struct Engine {
     client: Uuid,
     pub(crate) tuning: Tuning,
     lanes: Lanes,
-    drivers: Drivers,
-    alarm: Arc<Alarm>,
+    /// The same for all lanes.
+    rules: Arc<Rules>,
+    admission: Admission,
+    timer: Arc<Timer>,
     /// Callers who ask the store by themselves; more than this at once only get in each other's way.
-    askers: Shares<Arc<Askers>>,
+    askers: PerDomain<Arc<Askers>>,
     watchdog: Arc<Watchdog>,
     closed: AtomicBool,
     /// What steps that let go carry if holders say who they are: the store removes what it has kept.
@@ -135,9 +129,15 @@ impl Engine {
         let leaving = leaving.map(|service| Asker::new(service, None, env.now()).info(&*env));
         Arc::new(Engine {
             watchdog: Watchdog::new(&store, env.clone()),
-            alarm: Alarm::new(env.clone()),
-            drivers: Drivers::default(),
-            askers: Shares::new(|| Askers::new(config::ASKERS)),
+            rules: Arc::new(Rules {
+                watchdog: tuning.watchdog,
+                recheck: config::recheck(tuning.watchdog),
+                passes_on: store.capabilities().passes_on,
+                acks: store.capabilities().durability != Durability::Primary,
+            }),
+            timer: Timer::new(env.clone()),
+            admission: Admission::default(),
+            askers: PerDomain::new(|| Askers::new(config::ASKERS)),
             store,
             env,
             observer,
@@ -183,31 +183,24 @@ impl Engine {
     }
 
     /// Asks the store something, again after a failure, for at most the command timeout.
-    pub(crate) async fn ask<'a, T>(
+    pub(crate) async fn ask<'a, T: Send>(
         &self,
-        question: impl Fn() -> BoxFuture<'a, Result<T>>,
+        question: impl Fn() -> BoxFuture<'a, Result<T>> + Send,
     ) -> Result<T> {
         let mut unsure = false;
         self.ask_unsure(question, &mut unsure).await
     }
 
     /// The same for something that changes the store: tells whether it may have happened before the answered time.
-    async fn ask_unsure<'a, T>(
+    async fn ask_unsure<'a, T: Send>(
         &self,
-        question: impl Fn() -> BoxFuture<'a, Result<T>>,
+        question: impl Fn() -> BoxFuture<'a, Result<T>> + Send,
         unsure: &mut bool,
     ) -> Result<T> {
         let until = self.env.now().after(config::COMMAND_TIMEOUT);
-        let mut retry = retry::Retry::default();
-        loop {
-            match question().await {
-                Err(e) if e.is_retryable() && self.env.now() < until => {
-                    *unsure |= e.is_in_doubt();
-                    self.env.sleep_until(retry.next(&*self.env).min(until)).await;
-                }
-                answer => return answer,
-            }
-        }
+        let is_safe = |e: &Error| e.is_retryable();
+        until_answered(&*self.env, Question { env: &*self.env, question, is_safe, until, unsure })
+            .await
     }
 
     /// What the store knows under `name`, once this process's own steps have arrived there.
@@ -216,15 +209,19 @@ impl Engine {
         self.ask(|| self.store.inspect(what, name)).await.map(|seen| self.in_own_names(seen))
     }
 
-    /// Frees the lock whoever holds it. Holders of this engine learn of it at once.
-    pub(crate) async fn force(&self, what: ClaimKind, name: &Arc<str>) -> Result<Snapshot> {
+    /// Frees the lock, whichever owner holds it. Holders of this engine learn of it at once.
+    pub(crate) async fn force(
+        self: &Arc<Engine>,
+        what: ClaimKind,
+        name: &Arc<str>,
+    ) -> Result<Snapshot> {
         let lanes = self.settle(name).await;
         let mut unsure = false;
         let forced = self.ask_unsure(|| self.store.force(what, name), &mut unsure).await;
         for tenure in lanes.iter().filter_map(|lane| lane.tenure()) {
             match &forced {
                 Ok(before) if was_in(before, &tenure) => tenure.lose(),
-                _ if unsure => watchdog::verify(&tenure).await,
+                _ if unsure => tenure.lane.tell(self, LaneEvent::RenewDue(tenure.clone())),
                 _ => {}
             }
         }
@@ -240,15 +237,16 @@ impl Engine {
     /// Lets this process's own steps about `name` arrive at the store first, if they do so in time.
     async fn settle(&self, name: &str) -> Vec<LaneRef> {
         let lanes = self.lanes.named(name);
-        if lanes.iter().any(|lane| lane.state().stepping.is_some()) {
+        if lanes.iter().any(|lane| lane.read(|lane| lane.is_telling())) {
             lanes.iter().for_each(|lane| lane.adopt());
             let settled = async {
                 for lane in &lanes {
-                    lane.settled().await;
+                    lane.until(Until::ToldAll).await;
                 }
             };
             let until = self.env.now().after(config::REPLY_TIMEOUT);
             tokio::select! {
+                biased;
                 () = settled => {}
                 () = self.env.sleep_until(until) => {}
             }
@@ -270,7 +268,8 @@ impl Engine {
             return Err(Error::new(ErrorKind::NotHeld, text).about(kind, name));
         }
         let stay = self.left_by(name, what, owner);
-        let claim = tell::last_step(self, name, what, stay);
+        let lane = self.lanes.to_sit(self, name, what, owner);
+        let claim = steps::last_claim(self, &lane, what, stay);
         let mut unsure = false;
         match self.ask_unsure(|| self.store.release(&claim), &mut unsure).await? {
             Released::NotHeld if !unsure => {
@@ -303,22 +302,17 @@ impl Engine {
             return Ok((answer, unsure));
         }
         let until = self.env.now().after(config::COMMAND_TIMEOUT);
-        let mut retry = retry::Retry::default();
-        loop {
-            match self.store.admin(name, op).await {
-                // Surely not done, so it can be done now.
-                Err(e) if e.kind() == ErrorKind::Unavailable && self.env.now() < until => {
-                    self.env.sleep_until(retry.next(&*self.env).min(until)).await;
-                }
-                answer => return answer.map(|answer| (answer, false)),
-            }
-        }
+        // Surely not done, so it can be done now.
+        let is_safe = |e: &Error| e.kind() == ErrorKind::Unavailable;
+        let (question, unsure) = (|| self.store.admin(name, op), &mut false);
+        let question = Question { env: &*self.env, question, is_safe, until, unsure };
+        until_answered(&*self.env, question).await.map(|answer| (answer, false))
     }
 
     #[cfg(test)]
     pub(crate) fn waiting(&self, name: &str) -> usize {
         let lanes = self.lanes.all().into_iter().filter(|lane| *lane.name == *name);
-        lanes.map(|lane| lane.state().queue.len()).sum()
+        lanes.map(|lane| lane.read(|lane| lane.waiters().count())).sum()
     }
 
     /// Ends every wait with `Closed`, releases what is still held and waits until the store knows it.
@@ -326,30 +320,58 @@ impl Engine {
         self.closed.store(true, Ordering::Release);
         let until = self.env.now().after(config::COMMAND_TIMEOUT);
         for lane in self.lanes.all() {
-            release::fail_all(self, &lane, &Engine::closed_error());
-            if let Some(tenure) = lane.tenure() {
-                release::revoke(&tenure);
-            }
+            lane.tell(self, LaneEvent::Close(Engine::closed_error()));
+            lane.tell(self, LaneEvent::Revoke);
         }
         tokio::select! {
+            biased;
             () = self.calm_down() => {}
             () = self.env.sleep_until(until) => {}
         }
     }
 
     /// Lets go of what attempts that are under way still win. That may be in lanes which do not exist yet.
-    async fn calm_down(&self) {
+    async fn calm_down(self: &Arc<Engine>) {
         let mut busy = self.lanes.all();
         while !busy.is_empty() {
             for lane in busy {
                 lane.adopt();
-                lane.until(LaneState::is_quiet).await;
-                if let Some(tenure) = lane.tenure() {
-                    release::revoke(&tenure);
-                }
+                lane.until(Until::Quiet).await;
+                lane.tell(self, LaneEvent::Revoke);
             }
             busy = self.lanes.all();
-            busy.retain(|lane| !lane.state().is_over());
+            busy.retain(|lane| !lane.read(|lane| lane.is_over()));
+        }
+    }
+}
+
+/// A question to the store.
+struct Question<'q, F, S> {
+    env: &'q dyn Env,
+    question: F,
+    /// Whether it may be asked again after this failure.
+    is_safe: S,
+    until: Moment,
+    /// Set if it may have been done before it was answered.
+    unsure: &'q mut bool,
+}
+
+impl<'a, T, F, S> Sends for Question<'_, F, S>
+where
+    T: Send,
+    F: Fn() -> BoxFuture<'a, Result<T>> + Send,
+    S: Fn(&Error) -> bool + Send,
+{
+    type Answer = Result<T>;
+
+    async fn send(&mut self) -> Sent<Result<T>> {
+        let asked = (self.question)();
+        match asked.await {
+            Err(e) if (self.is_safe)(&e) && self.env.now() < self.until => {
+                *self.unsure |= e.is_in_doubt();
+                Sent::Again(self.until)
+            }
+            answer => Sent::Done(answer),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Several locks, all or none.
 //!
-//! Nobody waits while it holds something: if one of them is busy, the others are let go, that one is waited for (in its own
+//! No caller waits while it holds some of them: if one is busy, the others are let go, that one is waited for (in its own
 //! lane, by the one wait loop), and with it in hand the others are tried again. So callers that name the same locks in
 //! another order cannot keep each other out for ever, and no order has to be agreed on between servers.
 
@@ -11,13 +11,12 @@ use std::time::Duration;
 
 use tracing::Instrument;
 
-use super::acquire::{Acquiring, Ask, acquire_span};
-use super::attempt_all::{Together, attempt_together};
+use super::acquiring::{Acquiring, Ask, Wait, acquire_span};
 use super::hold::Hold;
-use super::nature::Class;
+use super::kind_rules::Class;
+use super::multi_step::{OneStep, attempt_in_one_step};
 use super::vitals::State;
-use super::wait::Wait;
-use super::{Detached, Engine, release};
+use super::{Detached, Engine, releasing};
 use crate::env::{BoxFuture, Moment};
 use crate::error::{Error, ErrorKind, Result};
 use crate::locks::config;
@@ -53,7 +52,7 @@ pub(crate) async fn acquire_all(parts: Vec<Part>, wait: Wait) -> Result<All> {
     answer
 }
 
-/// What observers hear of all together, whatever becomes of it.
+/// What observers are notified of for all together, however the request ends.
 struct Request {
     engine: Option<Arc<Engine>>,
     names: String,
@@ -122,7 +121,7 @@ async fn take_all(parts: Vec<Part>, wait: Wait) -> Result<All> {
             Ok(Some(busy)) => busy,
             Err(e) => return Err(undo(e, had).await),
         };
-        // In the background; whoever of this process asks for them again waits for that.
+        // In the background; a caller of this process that asks for them again waits for that.
         had.iter_mut().for_each(|hold| *hold = None);
         under_one_owner(&mut parts);
         if matches!(wait, Wait::Once) || env.now() >= deadline {
@@ -195,18 +194,18 @@ async fn try_the_rest(parts: &[Part], had: &mut [Option<Hold>]) -> Result<Option
         if count > 1 {
             let group = parts[at..at + count].to_vec();
             let together =
-                Detached::new(&store.env, |adoptable| attempt_together(group, adoptable));
+                Detached::new(&store.env, |adoptable| attempt_in_one_step(group, adoptable));
             // If it was cut off, single tries find out what became of it.
-            let together = async { together.await.unwrap_or(Ok(Together::Apart)) };
+            let together = async { together.await.unwrap_or(Ok(OneStep::OneByOne)) };
             match alone(parts, had, at, together).await.map_err(|e| about(e, &parts[at]))? {
-                Together::Won(holds) => {
+                OneStep::Won(holds) => {
                     for (place, hold) in had[at..].iter_mut().zip(holds) {
                         *place = Some(hold);
                     }
                     continue;
                 }
-                Together::Busy(busy) => return Ok(Some(at + busy)),
-                Together::Apart => {}
+                OneStep::Busy(busy) => return Ok(Some(at + busy)),
+                OneStep::OneByOne => {}
             }
         }
         match alone(parts, had, at, take(&parts[at], Wait::Once)).await? {
@@ -270,7 +269,7 @@ pub(crate) async fn unlock_all(holds: Vec<Hold>) -> Result<()> {
     let mut work: Vec<BoxFuture<'static, Result<()>>> = Vec::with_capacity(holds.len());
     for hold in holds.into_iter().rev() {
         let place = hold.tenure.engine.store.place();
-        work.push(Box::pin(async move { release::unlock(hold).await.map_err(|e| e.at(&place)) }));
+        work.push(Box::pin(async move { releasing::unlock(hold).await.map_err(|e| e.at(&place)) }));
     }
     let answers = join_all(work).await;
     let mut troubles: Vec<Error> = answers.into_iter().rev().filter_map(Result::err).collect();

@@ -1,4 +1,4 @@
-//! Who waits to hear how a release went.
+//! The answer to a caller that waits for the result of a release.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -67,9 +67,10 @@ impl Receipt {
         Receipt(Some(answers))
     }
 
-    pub(super) fn send(mut self, answer: Result<()>) {
+    /// `None`: no answer will come.
+    pub(super) fn answer(mut self, answer: Option<Result<()>>) {
         if let Some(to) = self.0.take() {
-            to.answer().give(Some(answer));
+            to.answer().give(answer);
         }
     }
 }
@@ -78,34 +79,6 @@ impl Drop for Receipt {
     fn drop(&mut self) {
         if let Some(to) = self.0.take() {
             to.answer().give(None);
-        }
-    }
-}
-
-/// Those who wait for the same answer: nobody or one, as a rule.
-#[derive(Debug, Default)]
-pub(super) struct Receipts {
-    first: Option<Receipt>,
-    /// Those who came after the first.
-    more: Option<Box<Receipts>>,
-}
-
-impl Receipts {
-    pub(super) fn add(&mut self, receipt: Option<Receipt>) {
-        let Some(receipt) = receipt else { return };
-        if self.first.is_some() {
-            self.more = Some(Box::new(std::mem::take(self)));
-        }
-        self.first = Some(receipt);
-    }
-
-    pub(super) fn answer(self, how: &Result<()>) {
-        let mut next = Some(self);
-        while let Some(Receipts { first, more }) = next {
-            if let Some(receipt) = first {
-                receipt.send(how.clone());
-            }
-            next = more.map(|more| *more);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Engine;
 use super::hold::{Tenure, Who};
-use super::nature::Class;
+use super::kind_rules::Class;
 use crate::env::Moment;
 use crate::owner::Owner;
 use crate::store::{ClaimKind, Snapshot};
@@ -38,11 +38,13 @@ impl Leaked {
         });
     }
 
-    /// The id under which `owner` left something, most recently, in a class that is one of these.
-    fn find(&self, name: &str, owner: Owner, is_one: impl Fn(Class) -> bool) -> Option<Owner> {
+    /// The id under which `owner` left something, most recently, in this class, that the store has not dropped by now. An id of what it
+    /// has dropped is over: used again, the next stay could be released by it.
+    fn find(&self, name: &str, owner: Owner, class: Class, now: Moment) -> Option<Owner> {
         self.with(|all| {
             let own = |left: &&LeakedStay| {
-                left.owner == owner && is_one(left.class) && *left.name == *name
+                let alike = left.owner == owner && left.class == class && *left.name == *name;
+                alike && left.until > now
             };
             all.iter().rev().find(own).map(|left| left.stay)
         })
@@ -76,7 +78,7 @@ impl Engine {
             _ => None,
         };
         let present =
-            present.or_else(|| self.leaked.find(name, owner, |class| class == what.class()));
+            present.or_else(|| self.leaked.find(name, owner, what.class(), self.env.now()));
         present.unwrap_or_else(|| self.mint_owner())
     }
 
@@ -119,7 +121,7 @@ impl Engine {
     /// The id under which `owner` left a guard behind; its own if it is not known here: then it is the id of a stay, told by another
     /// process.
     pub(super) fn left_by(&self, name: &str, what: ClaimKind, owner: Owner) -> Owner {
-        self.leaked.find(name, owner, |class| class == what.class()).unwrap_or(owner)
+        self.leaked.find(name, owner, what.class(), self.env.now()).unwrap_or(owner)
     }
 
     /// That stay is over.
@@ -134,7 +136,7 @@ impl Engine {
         let mut names: Vec<(Owner, Owner)> =
             held.map(|tenure| (tenure.stay, tenure.owner)).collect();
         for lane in &lanes {
-            names.extend(lane.state().queue.iter().map(|waiter| (waiter.stay, waiter.owner)));
+            lane.read(|lane| names.extend(lane.waiters()));
         }
         self.leaked.with(|all| {
             let here = all.iter().filter(|left| *left.name == *seen.name);

@@ -108,10 +108,6 @@ impl Vitals {
         }
     }
 
-    pub(super) fn life(&self) -> Life {
-        Life { expires: self.expires(), deadline: self.deadline() }
-    }
-
     pub(crate) fn state(&self, now: Moment) -> State {
         match self.phase.load(Ordering::Acquire) {
             LOST | RELEASED => State::Lost,
@@ -175,7 +171,7 @@ impl Vitals {
     }
 
     /// Wakes those who wait for its end.
-    pub(super) fn call_out(&self) {
+    pub(super) fn wake_waiters(&self) {
         self.ended.notify_waiters();
     }
 

@@ -1,8 +1,8 @@
 //! Keeps holds alive and says when they are dead.
 //!
 //! One loop for all holds of a `Locks`, on a thread that no user task can block. It renews in batches, each batch beside
-//! the others, so that a slow or poisoned one costs nobody else; and it declares loss when a deadline passes, whatever
-//! became of the renewals.
+//! the others, so that a slow or failed one delays no other; and it declares loss when a deadline passes, whether the
+//! renewals were answered or not.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -10,16 +10,17 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::Engine;
 use super::detach::Adopt;
 use super::hold::Tenure;
-use super::release::{self, withdraw};
-use super::tell::Stepping;
-use super::vitals::State;
-use super::waiters::Step;
+use super::lane::{Effect, LaneEvent, Op, StepReply, Until, Way, slack};
+use super::lanes::LaneRef;
+use super::releasing::{self, withdraw};
+use super::shell::{Lent, Runs, carry_out};
+use super::steps::{CallersRenewal, Sending, until_answered};
 use crate::env::{Env, Moment};
 use crate::error::{Error, ErrorKind, Result};
 use crate::locks::config;
-use crate::observe::Event;
 use crate::store::{Claim, Renewed, Store};
 
 #[derive(Debug)]
@@ -46,9 +47,6 @@ struct Slots {
 /// A renewal that is due this soon is sent along with those that are due now: fewer, fuller batches.
 const TOGETHER: u32 = 30;
 
-/// Timers are late by up to this; a loss must not be.
-const TIMER_SLACK: Duration = Duration::from_millis(2);
-
 impl Watchdog {
     pub(super) fn new(store: &Arc<dyn Store>, env: Arc<dyn Env>) -> Arc<Watchdog> {
         let slots = Slots {
@@ -67,7 +65,7 @@ impl Watchdog {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Watches over a tenure from now on. Fixed leases too: somebody must call out their end.
+    /// Watches over a tenure from now on. Fixed leases too: the watchdog declares their end.
     pub(super) fn register(self: &Arc<Watchdog>, tenure: &Arc<Tenure>) {
         let mut slots = self.slots();
         let slot = match slots.vacant.pop() {
@@ -117,7 +115,7 @@ impl Watchdog {
         self.poke.notify_one();
     }
 
-    /// Who is due, who is dead, who is held for long, and when to look again.
+    /// Which holds are due, which are dead, which are held for long; returns when to look again, or `None` when it is closed.
     fn look(&self, found: &mut Found) -> Option<Moment> {
         let Found { due, dead, slow, uncollected } = found;
         let now = self.env.now();
@@ -149,7 +147,7 @@ impl Watchdog {
             let together = tenure.period() / TOGETHER;
             if renewal <= now.after(together) {
                 due.push(tenure.clone());
-                // Whoever renews it sets this again; until then it is not due.
+                // The answer to the renewal sets this again; until then it is not due.
                 tenure.reschedule(now.after(config::COMMAND_TIMEOUT));
                 next = next.min(deadline);
             } else {
@@ -167,7 +165,7 @@ impl Watchdog {
 
 /// When it is declared lost. A lease of few milliseconds has not that many to spare for late timers.
 fn deadline(tenure: &Tenure) -> Moment {
-    tenure.vitals.deadline().before(TIMER_SLACK.min(tenure.lease.min(tenure.granted()) / 4))
+    tenure.vitals.deadline().before(slack(tenure.lease.min(tenure.granted())))
 }
 
 /// What a look around finds.
@@ -187,10 +185,8 @@ async fn watch(dog: Arc<Watchdog>) {
         let Some(next) = dog.look(&mut found) else { return };
         let Found { mut due, dead, slow, uncollected } = found;
         for tenure in dead {
-            // Those before it took their time: a renewal may have come through.
-            if deadline(&tenure) <= dog.env.now() {
-                tenure.lose();
-            }
+            // Unless a renewal has come through meanwhile.
+            tenure.lane.tell(&tenure.engine, LaneEvent::Expired(tenure.clone()));
         }
         for tenure in slow {
             tenure.warn();
@@ -220,6 +216,7 @@ async fn watch(dog: Arc<Watchdog>) {
         } else {
             let sleep = dog.env.sleep_until(next);
             tokio::select! {
+                biased;
                 () = poked => {}
                 () = sleep => {}
             }
@@ -227,122 +224,68 @@ async fn watch(dog: Arc<Watchdog>) {
     }
 }
 
-/// A renewal under way: the tenure, what was asked, and the lane's right to ask it.
+/// A renewal that goes with others.
 struct Renewal {
+    sending: Sending,
     tenure: Arc<Tenure>,
     claim: Claim,
     /// It was in question when this was sent: an answer to something older says nothing of another server.
     asked: bool,
-    /// `None` if the caller has it.
-    stepping: Option<Stepping>,
 }
 
 impl Renewal {
-    /// `None` if another step of the lane is under way; it is tried again soon.
-    fn begin(tenure: &Arc<Tenure>, lease: Duration) -> Option<Renewal> {
-        let mut state = tenure.lane.state();
-        if state.stepping.is_some() {
-            drop(state);
-            tenure.lane.adopt(); // it may have no end otherwise, and the hold would not outlive that
-            return None;
-        }
-        if !state.sits(tenure) {
-            return None;
-        }
-        state.stepping = Some(Step::Renew);
-        let depth = state.wire.map_or(1, |(_, depth)| depth);
-        drop(state);
-        let claim = tenure.claim(tenure.at_least(lease), depth);
-        let stepping = Stepping::taken(&tenure.engine, &tenure.lane);
-        let (tenure, asked) = (tenure.clone(), tenure.is_asked());
-        Some(Renewal { tenure, claim, asked, stepping: Some(stepping) })
-    }
-
-    /// The store has answered, or not.
-    fn end(self, sent: Moment, answer: Result<Renewed>) -> Result<bool> {
-        let tenure = self.tenure;
-        let (stay, depth) = (tenure.stay, self.claim.depth);
-        if answer.is_ok() {
-            tenure.lane.state().heard(sent);
-        }
-        if answer.is_ok() && self.asked {
-            tenure.ask(Moment::NEVER);
-        }
-        let answer = answer.map(|renewed| match renewed {
-            Renewed::Held { for_ } => tenure.confirm(stay, depth, sent, for_),
-            Renewed::Gone => false,
-        });
-        match &answer {
-            Ok(true) => tenure.observe(Event::Renewed),
-            Ok(false) => tenure.lose(),
-            Err(_) => tenure.doubt(),
-        }
-        drop(self.stepping);
-        answer
+    /// `None` if another step of the lane is under way: the lane renews it after that.
+    fn begin(tenure: &Arc<Tenure>) -> Option<Renewal> {
+        let (engine, lane) = (&tenure.engine, &tenure.lane);
+        let mut left = lane.on(engine, LaneEvent::RenewDue(tenure.clone()));
+        let step = left.effects.take(|effect| matches!(effect, Effect::Step(_)));
+        let step = step.and_then(Effect::into_step);
+        carry_out(engine, lane, left, Runs::Here);
+        let step = step?;
+        let Op::Renew { depth, least, .. } = step.op else { return None };
+        let claim = tenure.claim(tenure.at_least(least), depth);
+        let sending = Sending::begin(engine, lane, step.id, None);
+        Some(Renewal { sending, tenure: tenure.clone(), claim, asked: tenure.is_asked() })
     }
 }
 
 async fn renew_batch(store: Arc<dyn Store>, tenures: Vec<Arc<Tenure>>) {
     let Some(first) = tenures.first() else { return };
     let engine = first.engine.clone();
-    let timeout = engine.tuning.watchdog;
-    let retry = (timeout / 30).min(config::RETRY_LONGEST);
-    let mut renewals = Vec::with_capacity(tenures.len());
-    for tenure in &tenures {
-        match Renewal::begin(tenure, what_is_due(tenure)) {
-            Some(renewal) => renewals.push(renewal),
-            None => again(tenure, retry),
-        }
-    }
+    let renewals: Vec<Renewal> = tenures.iter().filter_map(Renewal::begin).collect();
+    drop(tenures);
     let claims: Vec<Claim> = renewals.iter().map(|renewal| renewal.claim.clone()).collect();
-    let sent = engine.env.now();
-    let answers = store.renew(&claims).await;
-    for (renewal, answer) in renewals.into_iter().zip(answers) {
-        let tenure = renewal.tenure.clone();
-        if renewal.end(sent, answer).is_err() {
-            again(&tenure, retry);
-        }
-    }
-}
-
-/// The least that a hold is renewed for: in full if that is the watchdog's to do, else for what is left of it.
-fn what_is_due(tenure: &Tenure) -> Duration {
-    match tenure.is_watched() {
-        true => tenure.engine.tuning.watchdog,
-        false => Duration::ZERO,
-    }
-}
-
-/// Asks the store whether it still has this hold, by renewing it.
-pub(super) async fn verify(tenure: &Arc<Tenure>) {
-    if let Some(renewal) = Renewal::begin(tenure, what_is_due(tenure)) {
-        let claims = [renewal.claim.clone()];
-        let sent = tenure.engine.env.now();
-        let answer = tenure.engine.store.renew(&claims).await.pop().unwrap_or(Ok(Renewed::Gone));
-        let _ = renewal.end(sent, answer);
-    }
-}
-
-/// Renews it if that is due. For a step that has no end yet: the watchdog waits for it, and the hold would not outlive that.
-pub(super) async fn renew_meanwhile(tenure: &Arc<Tenure>) {
-    let (engine, lease) = (&tenure.engine, tenure.engine.tuning.watchdog);
-    let sent = engine.env.now();
-    let granted = lease.min(tenure.granted());
-    if !tenure.is_watched() || tenure.vitals.expires().since(sent) + tenure.period() > granted {
+    if claims.is_empty() {
         return;
     }
-    let depth = tenure.lane.state().wire.map_or(1, |(_, depth)| depth);
-    let claim = tenure.claim(tenure.at_least(lease), depth);
-    let (tenure, asked) = (tenure.clone(), tenure.is_asked());
-    let answer = engine.store.renew(std::slice::from_ref(&claim)).await.pop();
-    let renewal = Renewal { tenure, claim, asked, stepping: None };
-    let _ = renewal.end(sent, answer.unwrap_or(Ok(Renewed::Gone)));
+    let sent = engine.env.now();
+    let answers = store.renew(&claims).await;
+    for (mut renewal, answer) in renewals.into_iter().zip(answers) {
+        let Renewal { tenure, asked, .. } = &renewal;
+        let (reply, step) = (reply(tenure, *asked, Some(answer)), renewal.sending.id());
+        let (left, _) = renewal.sending.answer(LaneEvent::Told { step, sent, reply });
+        carry_out(&engine, &renewal.tenure.lane, left, Runs::Here);
+    }
 }
 
-/// Tries it again soon, if there is anything to try.
-fn again(tenure: &Tenure, retry: Duration) {
-    tenure.reschedule(tenure.engine.env.now().after(retry));
-    tenure.engine.watchdog.wake_by(tenure.renewal());
+/// What the store replied to a renewal. `asked`: it was in question whether the store has it.
+pub(super) fn reply(tenure: &Tenure, asked: bool, answer: Option<Result<Renewed>>) -> StepReply {
+    if asked && !matches!(answer, Some(Err(_))) {
+        tenure.ask(Moment::NEVER);
+    }
+    match answer {
+        Some(Ok(Renewed::Held { for_: lease })) => StepReply::Held { lease },
+        Some(Ok(Renewed::Gone)) | None => StepReply::Gone,
+        Some(Err(e)) => StepReply::Failed(e),
+    }
+}
+
+/// A renewal got no answer: it is tried again soon.
+pub(super) fn again(tenure: &Tenure) {
+    let engine = &tenure.engine;
+    let retry = (engine.tuning.watchdog / 30).min(config::RETRY_LONGEST);
+    tenure.reschedule(engine.env.now().after(retry));
+    engine.watchdog.wake_by(tenure.renewal());
 }
 
 /// Makes a hold last at least `lease` from now.
@@ -351,36 +294,45 @@ pub(crate) async fn extend(
     lease: Duration,
     adoptable: Weak<dyn Adopt>,
 ) -> Result<()> {
-    let engine = tenure.engine.clone();
+    let (engine, lane) = (tenure.engine.clone(), tenure.lane.clone());
     let patience = engine.env.now().after(config::COMMAND_TIMEOUT);
-    let mut retry = super::retry::Retry::default();
     loop {
-        if tenure.vitals.state(engine.env.now()) == State::Lost {
-            return Err(release::lost());
-        }
-        if tenure.lane.state().stepping.is_some() {
-            tenure.lane.adopt();
-        }
-        tokio::select! {
-            () = tenure.lane.settled() => {}
-            () = engine.env.sleep_in_background(patience) => {
-                let limit = config::COMMAND_TIMEOUT;
-                let text = format!(
-                    "the store did not reply to an earlier operation on this lock within {limit:?}: nothing was done; retry later"
-                );
-                return Err(Error::new(ErrorKind::Unavailable, text));
+        let hold = tenure.clone();
+        let event = LaneEvent::Extend { hold, lease, retry_until: patience };
+        let mut left = lane.on(&engine, event);
+        let way = left.effects.take_way();
+        let op = match way {
+            Some(Way::Attempt { step, .. }) => left.effects.take_step(step).map(|op| (step, op)),
+            _ => None,
+        };
+        carry_out(&engine, &lane, left, Runs::Here);
+        match (way, op) {
+            (_, Some((step, op))) => {
+                lane.lend(Lent::Telling, adoptable);
+                let sending = Sending::begin(&engine, &lane, step, None);
+                let renewal = CallersRenewal { sending, op, retry_until: patience };
+                return match until_answered(&*engine.env, renewal).await {
+                    Ok(true) => Ok(()),
+                    Ok(false) => Err(releasing::lost()),
+                    Err(e) => Err(e),
+                };
             }
+            (Some(Way::Settle(until)), None) => settle(&engine, &lane, until, patience).await?,
+            _ => return Err(releasing::lost()),
         }
-        let Some(renewal) = Renewal::begin(&tenure, lease) else { continue };
-        tenure.lane.state().step_work = Some(adoptable.clone());
-        let claims = [renewal.claim.clone()];
-        let sent = engine.env.now();
-        let answer = engine.store.renew(&claims).await.pop().unwrap_or(Ok(Renewed::Gone));
-        match renewal.end(sent, answer) {
-            Ok(true) => return Ok(()),
-            Ok(false) => return Err(release::lost()),
-            Err(e) if !e.is_retryable() || engine.env.now() >= patience => return Err(e),
-            Err(_) => engine.env.sleep_in_background(retry.next(&*engine.env)).await,
+    }
+}
+
+async fn settle(engine: &Engine, lane: &LaneRef, until: Until, patience: Moment) -> Result<()> {
+    tokio::select! {
+        biased;
+        () = lane.until(until) => Ok(()),
+        () = engine.env.sleep_in_background(patience) => {
+            let limit = config::COMMAND_TIMEOUT;
+            let text = format!(
+                "the store did not reply to an earlier operation on this lock within {limit:?}: nothing was done; retry later"
+            );
+            Err(Error::new(ErrorKind::Unavailable, text))
         }
     }
 }

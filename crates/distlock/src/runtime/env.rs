@@ -121,6 +121,11 @@ pub trait Env: fmt::Debug + Send + Sync + 'static {
         false
     }
 
+    /// Returns whether the calling thread is the one on which [`Env::spawn_background`] runs work: what is begun there goes on there.
+    fn is_background_thread(&self) -> bool {
+        false
+    }
+
     /// Runs the watchdog: where neither the caller's tasks nor the library's other tasks can delay it.
     fn spawn_watchdog(&self, work: BoxFuture<'static, ()>);
 
@@ -181,6 +186,11 @@ impl Env for System {
 
     fn has_background_thread(&self) -> bool {
         background().is_some()
+    }
+
+    fn is_background_thread(&self) -> bool {
+        let here = Handle::try_current().ok();
+        here.zip(background().as_ref()).is_some_and(|(here, own)| here.id() == own.id())
     }
 
     fn spawn_watchdog(&self, work: BoxFuture<'static, ()>) {

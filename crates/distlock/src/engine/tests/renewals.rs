@@ -17,7 +17,7 @@ async fn until(what: &str, so: impl Fn() -> bool) {
     timeout(Duration::from_secs(10), so).await.expect(what);
 }
 
-/// Nobody renews a fixed lease, so nobody else would notice that another server does not have it.
+/// A fixed lease is not renewed, so no renewal would find that another server does not have it.
 #[tokio::test(start_paused = true)]
 async fn after_a_failover_fixed_leases_are_asked_about_until_there_is_an_answer() {
     let scene = Scene::new("failover").await;

@@ -81,7 +81,7 @@ async fn a_single_try_comes_after_the_drop_before_it() {
     scene.comes_after(held, permits.try_acquire(1).into_future()).await;
 }
 
-/// The store renews, and has no room for more: what is held stays held for as long as somebody tries to go deeper.
+/// The store renews, and has no room for more: what is held stays held for as long as its owner tries to go deeper.
 #[tokio::test(start_paused = true)]
 async fn a_reentry_that_finds_no_end_keeps_the_hold_alive() {
     let scene = Scene::new("deeper").await;
