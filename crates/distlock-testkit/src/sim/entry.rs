@@ -1,19 +1,21 @@
 //! What the simulated server keeps under a name: an entry of one of the library's state machines.
 
 use distlock::env::Moment;
-use distlock::store::state::{Around, Machine, Step, fair, latch, leased, permits, rw, simple};
-use distlock::store::{Admin, Attempt, Claim, Released, Snapshot, What};
+use distlock::store::machine::{
+    Machine, MachineContext, Transition, fair, latch, leased, permits, rw, simple,
+};
+use distlock::store::{Admin, Attempt, Claim, ClaimKind, Released, Renewed, Snapshot};
 use distlock::{Error, ErrorKind, Result};
 
 /// One entry of any kind.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum SimEntry {
-    Hold(fair::Entry),
-    Rw(rw::Entry),
-    Simple(simple::Entry),
-    Permits(permits::Entry),
-    Leased(leased::Entry),
-    Latch(latch::Entry),
+    Hold(fair::FairEntry),
+    Rw(rw::RwEntry),
+    Simple(simple::SimpleEntry),
+    Permits(permits::PermitsEntry),
+    Leased(leased::LeasedEntry),
+    Latch(latch::LatchEntry),
 }
 
 trait Kept: Machine {
@@ -54,20 +56,20 @@ macro_rules! kept {
 }
 
 kept! {
-    Hold fair::Entry;
-    Rw rw::Entry;
-    Simple simple::Entry;
-    Permits permits::Entry;
-    Leased leased::Entry;
-    Latch latch::Entry;
+    Hold fair::FairEntry;
+    Rw rw::RwEntry;
+    Simple simple::SimpleEntry;
+    Permits permits::PermitsEntry;
+    Leased leased::LeasedEntry;
+    Latch latch::LatchEntry;
 }
 
 /// An operation on an entry: the step, or an error that changes nothing.
-pub(super) type Stepped<T> = Result<Step<SimEntry, T>>;
+pub(super) type Stepped<T> = Result<Transition<SimEntry, T>>;
 
 fn run<M: Kept, T>(
     entry: Option<SimEntry>,
-    step: impl FnOnce(Option<M>) -> Step<M, T>,
+    step: impl FnOnce(Option<M>) -> Transition<M, T>,
 ) -> Stepped<T> {
     let entry = match entry {
         None => None,
@@ -75,21 +77,21 @@ fn run<M: Kept, T>(
             Error::new(ErrorKind::Conflict, "the name is in use by another kind of lock")
         })?),
     };
-    let Step { entry, answer, wake } = step(entry);
-    Ok(Step { entry: entry.map(M::wrap), answer, wake })
+    let Transition { entry, answer, wake } = step(entry);
+    Ok(Transition { entry: entry.map(M::wrap), answer, wake })
 }
 
 macro_rules! by_kind {
     ($what:expr, $entry:expr, $step:ident($($arg:expr),*)) => {
         match $what {
-            What::Exclusive | What::Fenced | What::Fair { .. } => {
-                run($entry, |entry| fair::Entry::$step(entry, $($arg),*))
+            ClaimKind::Exclusive | ClaimKind::Fenced | ClaimKind::Fair { .. } => {
+                run($entry, |entry| fair::FairEntry::$step(entry, $($arg),*))
             }
-            What::Read | What::Write { .. } => run($entry, |entry| rw::Entry::$step(entry, $($arg),*)),
-            What::Simple => run($entry, |entry| simple::Entry::$step(entry, $($arg),*)),
-            What::Permits { .. } => run($entry, |entry| permits::Entry::$step(entry, $($arg),*)),
-            What::LeasedPermits { .. } => run($entry, |entry| leased::Entry::$step(entry, $($arg),*)),
-            What::LatchOpen => run($entry, |entry| latch::Entry::$step(entry, $($arg),*)),
+            ClaimKind::Read | ClaimKind::Write { .. } => run($entry, |entry| rw::RwEntry::$step(entry, $($arg),*)),
+            ClaimKind::Simple => run($entry, |entry| simple::SimpleEntry::$step(entry, $($arg),*)),
+            ClaimKind::Permits { .. } => run($entry, |entry| permits::PermitsEntry::$step(entry, $($arg),*)),
+            ClaimKind::LeasedPermits { .. } => run($entry, |entry| leased::LeasedEntry::$step(entry, $($arg),*)),
+            ClaimKind::LatchOpen => run($entry, |entry| latch::LatchEntry::$step(entry, $($arg),*)),
             _ => Err(unsupported()),
         }
     };
@@ -103,47 +105,47 @@ pub(super) fn acquire(
     entry: Option<SimEntry>,
     claim: &Claim,
     now: Moment,
-    around: &dyn Around,
+    context: &dyn MachineContext,
 ) -> Stepped<Attempt> {
-    by_kind!(claim.what, entry, acquire(claim, now, around))
+    by_kind!(claim.kind, entry, acquire(claim, now, context))
 }
 
 pub(super) fn release(
     entry: Option<SimEntry>,
     claim: &Claim,
     now: Moment,
-    around: &dyn Around,
+    context: &dyn MachineContext,
 ) -> Stepped<Released> {
-    by_kind!(claim.what, entry, release(claim, now, around))
+    by_kind!(claim.kind, entry, release(claim, now, context))
 }
 
-pub(super) fn renew(entry: Option<SimEntry>, claim: &Claim, now: Moment) -> Stepped<bool> {
-    by_kind!(claim.what, entry, renew(claim, now))
+pub(super) fn renew(entry: Option<SimEntry>, claim: &Claim, now: Moment) -> Stepped<Renewed> {
+    by_kind!(claim.kind, entry, renew(claim, now))
 }
 
 pub(super) fn give_up(
     entry: Option<SimEntry>,
     claim: &Claim,
     now: Moment,
-    around: &dyn Around,
+    context: &dyn MachineContext,
 ) -> Stepped<()> {
-    by_kind!(claim.what, entry, give_up(claim, now, around))
+    by_kind!(claim.kind, entry, give_up(claim, now, context))
 }
 
 pub(super) fn force(
     entry: Option<SimEntry>,
-    what: What,
+    what: ClaimKind,
     now: Moment,
-    around: &dyn Around,
+    context: &dyn MachineContext,
 ) -> Stepped<()> {
-    by_kind!(what, entry, force(what, now, around))
+    by_kind!(what, entry, force(what, now, context))
 }
 
 pub(super) fn admin(entry: Option<SimEntry>, op: &Admin, now: Moment) -> Stepped<i64> {
     match op {
-        Admin::Permits(_) => run(entry, |entry| permits::Entry::admin(entry, op, now)),
-        Admin::Leased(_) => run(entry, |entry| leased::Entry::admin(entry, op, now)),
-        Admin::Latch(_) => run(entry, |entry| latch::Entry::admin(entry, op, now)),
+        Admin::Permits(_) => run(entry, |entry| permits::PermitsEntry::admin(entry, op, now)),
+        Admin::Leased(_) => run(entry, |entry| leased::LeasedEntry::admin(entry, op, now)),
+        Admin::Latch(_) => run(entry, |entry| latch::LatchEntry::admin(entry, op, now)),
         _ => Err(unsupported()),
     }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use distlock::env::BoxFuture;
 use distlock::store::{
-    Admin, Attempt, Claim, Listener, Released, Snapshot, Store, Together, Topic, What,
+    Admin, Attempt, AttemptAll, Claim, ClaimKind, Listener, Released, Renewed, Snapshot, Store,
+    Topic,
 };
 use distlock::{Error, ErrorKind, Result};
 
@@ -129,7 +130,7 @@ impl Store for SimStore {
         })
     }
 
-    fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<bool>>> {
+    fn renew<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Vec<Result<Renewed>>> {
         Box::pin(async {
             match self.call(WATCHDOG, Request::Renew(claims.to_vec())).await {
                 Ok(Answer::Renewed(renewed)) => renewed,
@@ -143,15 +144,15 @@ impl Store for SimStore {
         Box::pin(async { answer!(self.call(LIBRARY, Request::GiveUp(claim.clone())).await, Done) })
     }
 
-    fn acquire_all<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Result<Together>> {
+    fn acquire_all<'a>(&'a self, claims: &'a [Claim]) -> BoxFuture<'a, Result<AttemptAll>> {
         Box::pin(async {
-            answer!(self.call(CALLERS, Request::AcquireAll(claims.to_vec())).await, Together)
+            answer!(self.call(CALLERS, Request::AcquireAll(claims.to_vec())).await, AttemptAll)
         })
     }
 
     fn listen<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Listener>> {
         Box::pin(async {
-            let waiter = matches!(claim.what, What::Fair { .. }).then_some(claim.owner);
+            let waiter = matches!(claim.kind, ClaimKind::Fair { .. }).then_some(claim.owner);
             let topic = Arc::<Topic>::default();
             let (world, process) = (self.world.clone(), self.process);
             let (number, told) =
@@ -168,13 +169,13 @@ impl Store for SimStore {
         })
     }
 
-    fn inspect<'a>(&'a self, _: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
+    fn inspect<'a>(&'a self, _: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
         Box::pin(async {
             answer!(self.call(CALLERS, Request::Inspect(name.to_owned())).await, Seen)
         })
     }
 
-    fn force<'a>(&'a self, what: What, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
+    fn force<'a>(&'a self, what: ClaimKind, name: &'a str) -> BoxFuture<'a, Result<Snapshot>> {
         Box::pin(async move {
             answer!(self.call(CALLERS, Request::Force(what, name.to_owned())).await, Seen)
         })

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use distlock::store::{Admin, Attempt, Claim, Released, Snapshot, Together, What};
+use distlock::store::{Admin, Attempt, AttemptAll, Claim, ClaimKind, Released, Renewed, Snapshot};
 use distlock::{Owner, Result};
 
 /// A request as it travels.
@@ -17,7 +17,7 @@ pub(super) enum Request {
     Listen(u64, Arc<str>, Option<Owner>),
     Unlisten(u64),
     Inspect(String),
-    Force(What, String),
+    Force(ClaimKind, String),
     List(String),
     Admin(String, Admin),
 }
@@ -26,9 +26,9 @@ pub(super) enum Request {
 #[derive(Debug)]
 pub(super) enum Answer {
     Attempt(Result<Attempt>),
-    Together(Result<Together>),
+    AttemptAll(Result<AttemptAll>),
     Released(Result<Released>),
-    Renewed(Vec<Result<bool>>),
+    Renewed(Vec<Result<Renewed>>),
     Done(Result<()>),
     Listening,
     Seen(Result<Snapshot>),

@@ -161,7 +161,7 @@ impl Env for SimEnv {
         self.inner.spawn(Box::pin(Task::new(work, &self.gate)));
     }
 
-    fn spawn_apart(&self, work: BoxFuture<'static, ()>) {
+    fn spawn_background(&self, work: BoxFuture<'static, ()>) {
         self.spawn(work);
     }
 

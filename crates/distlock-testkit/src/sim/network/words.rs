@@ -14,7 +14,7 @@ impl State {
                 None => String::new(),
             };
             let (name, depth, lease) = (&claim.name, claim.depth, claim.lease);
-            format!("{name} {:?} for {owner} at {depth}, {lease:?}{heir}", claim.what)
+            format!("{name} {:?} for {owner} at {depth}, {lease:?}{heir}", claim.kind)
         };
         let mut all = |claims: &[_]| claims.iter().map(&mut claimed).collect::<Vec<_>>().join("; ");
         match request {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use distlock::env::Moment;
-use distlock::store::state::{Around, Step, Wake, fenced};
-use distlock::store::{Attempt, Claim, Released, Snapshot, Together, What};
+use distlock::store::machine::{MachineContext, Transition, Wake, fenced};
+use distlock::store::{Attempt, AttemptAll, Claim, ClaimKind, Grant, Released, Renewed, Snapshot};
 use distlock::{Owner, Result};
 
 use crate::sim::entry::{self, SimEntry, Stepped};
@@ -71,7 +71,7 @@ struct Near<'a> {
     falls: bool,
 }
 
-impl Around for Near<'_> {
+impl MachineContext for Near<'_> {
     fn listens(&self, owner: Owner) -> bool {
         let its = |subscriber: &Subscriber| {
             subscriber.waiter == Some(owner) && *subscriber.name == *self.name
@@ -125,7 +125,7 @@ impl Server {
         match request {
             Request::Acquire(claim) => Answer::Attempt(self.acquire(claim, again, now, published)),
             Request::AcquireAll(claims) => {
-                Answer::Together(self.acquire_all(claims, now, published))
+                Answer::AttemptAll(self.acquire_all(claims, now, published))
             }
             Request::Release(claim) => Answer::Released(self.release(claim, now, published)),
             Request::Renew(claims) => {
@@ -134,8 +134,9 @@ impl Server {
             }
             Request::GiveUp(_) if self.has(Bug::GiveUpKeeps) => Answer::Done(Ok(())),
             Request::GiveUp(claim) => {
-                let step =
-                    |entry, now, around: &dyn Around| entry::give_up(entry, claim, now, around);
+                let step = |entry, now, context: &dyn MachineContext| {
+                    entry::give_up(entry, claim, now, context)
+                };
                 Answer::Done(self.step(&claim.name, now, published, step).map(|(done, _)| done))
             }
             Request::Listen(number, name, waiter) => {
@@ -151,8 +152,9 @@ impl Server {
             Request::Force(what, name) => {
                 let before = self.look(name, now);
                 let name: Arc<str> = name.as_str().into();
-                let step =
-                    |entry, now, around: &dyn Around| entry::force(entry, *what, now, around);
+                let step = |entry, now, context: &dyn MachineContext| {
+                    entry::force(entry, *what, now, context)
+                };
                 let forced = self.step(&name, now, published, step);
                 self.losses.entry(name).or_default().push(now);
                 Answer::Seen(forced.map(|_| before))
@@ -164,7 +166,7 @@ impl Server {
             }
             Request::Admin(name, op) => {
                 let name: Arc<str> = name.as_str().into();
-                let step = |entry, now, _: &dyn Around| entry::admin(entry, op, now);
+                let step = |entry, now, _: &dyn MachineContext| entry::admin(entry, op, now);
                 let step = self.step(&name, now, published, step);
                 Answer::Number(step.map(|(number, _)| number))
             }
@@ -188,22 +190,23 @@ impl Server {
         published: &mut Published,
     ) -> Result<Attempt> {
         let mut claim = claim.clone();
-        if self.has(Bug::FairIgnoresQueue) && matches!(claim.what, What::Fair { .. }) {
-            claim.what = What::Exclusive;
+        if self.has(Bug::FairIgnoresQueue) && matches!(claim.kind, ClaimKind::Fair { .. }) {
+            claim.kind = ClaimKind::Exclusive;
         }
         self.open_early(&claim, now);
-        let step = |entry, now, around: &dyn Around| entry::acquire(entry, &claim, now, around);
+        let step =
+            |entry, now, context: &dyn MachineContext| entry::acquire(entry, &claim, now, context);
         let (mut answer, _) = self.step(&claim.name, now, published, step)?;
         if again
             && self.has(Bug::CountDuplicates)
             && let Some(SimEntry::Permits(entry)) = self.entries.get_mut(&claim.name)
-            && let What::Permits { count, .. } = claim.what
+            && let ClaimKind::Permits { count, .. } = claim.kind
             && matches!(answer, Attempt::Acquired { .. })
         {
             entry.left -= i64::from(count);
         }
         if matches!(answer, Attempt::Busy { .. }) && self.strikes(Bug::GrantWhileBusy, 7) {
-            answer = Attempt::Acquired { token: Some(0) };
+            answer = Attempt::Acquired { token: Some(0), lease: claim.lease };
         }
         if matches!(answer, Attempt::Acquired { .. }) {
             let granted = self.granted.entry((claim.name.clone(), claim.owner));
@@ -219,12 +222,12 @@ impl Server {
         let blind = self.has(Bug::WriterIgnoresReaders);
         match self.entries.get_mut(&claim.name) {
             Some(SimEntry::Hold(entry)) if early => {
-                let over = |held: &mut distlock::store::state::exclusive::Entry| {
+                let over = |held: &mut distlock::store::machine::exclusive::TimedHold| {
                     held.owner != claim.owner && held.ttl(clock) < claim.lease / 3
                 };
                 entry.held.take_if(over);
             }
-            Some(SimEntry::Rw(entry)) if blind && matches!(claim.what, What::Write { .. }) => {
+            Some(SimEntry::Rw(entry)) if blind && matches!(claim.kind, ClaimKind::Write { .. }) => {
                 entry.readers.clear();
             }
             _ => {}
@@ -236,27 +239,29 @@ impl Server {
         claims: &[Claim],
         now: Millis,
         published: &mut Published,
-    ) -> Result<Together> {
+    ) -> Result<AttemptAll> {
         if !self.takes_together {
-            return Ok(Together::Apart);
+            return Ok(AttemptAll::NotAtomic);
         }
         let before: Vec<_> =
             claims.iter().map(|claim| self.entries.get(&claim.name).cloned()).collect();
-        let mut tokens = Vec::with_capacity(claims.len());
+        let mut grants = Vec::with_capacity(claims.len());
         for (at, claim) in claims.iter().enumerate() {
             match self.acquire(claim, false, now, published)? {
-                Attempt::Acquired { token } => tokens.push(token),
+                Attempt::Acquired { token, lease } => {
+                    grants.push(Grant::new(lease).with_token(token));
+                }
                 Attempt::Busy { ttl } => {
                     for (claim, before) in claims.iter().zip(before).take(at + 1) {
                         self.put(&claim.name, before, now);
                         self.granted.remove(&(claim.name.clone(), claim.owner));
                     }
-                    return Ok(Together::Busy { at, ttl });
+                    return Ok(AttemptAll::Busy { at, ttl });
                 }
-                _ => return Ok(Together::Apart),
+                _ => return Ok(AttemptAll::NotAtomic),
             }
         }
-        Ok(Together::Acquired(tokens))
+        Ok(AttemptAll::Acquired(grants))
     }
 
     fn release(
@@ -271,7 +276,8 @@ impl Server {
         {
             held.owner = claim.owner;
         }
-        let step = |entry, now, around: &dyn Around| entry::release(entry, claim, now, around);
+        let step =
+            |entry, now, context: &dyn MachineContext| entry::release(entry, claim, now, context);
         let (answer, heard_by) = self.step(&claim.name, now, published, step)?;
         Ok(match answer {
             Released::Freed { .. } => Released::Freed { heard_by },
@@ -279,18 +285,21 @@ impl Server {
         })
     }
 
-    fn renew(&mut self, claim: &Claim, now: Millis, published: &mut Published) -> Result<bool> {
-        let step = |entry, now, _: &dyn Around| entry::renew(entry, claim, now);
+    fn renew(&mut self, claim: &Claim, now: Millis, published: &mut Published) -> Result<Renewed> {
+        let step = |entry, now, _: &dyn MachineContext| entry::renew(entry, claim, now);
         let (renewed, _) = self.step(&claim.name, now, published, step)?;
         if self.has(Bug::RenewShortens)
-            && renewed
+            && renewed.is_held()
             && let until = self.clock(now).after(claim.lease / 4)
             && let Some(SimEntry::Hold(entry)) = self.entries.get_mut(&claim.name)
             && let Some(held) = &mut entry.held
         {
             held.expires = until;
         }
-        Ok(renewed || self.has(Bug::RenewWithoutOwner))
+        Ok(match self.has(Bug::RenewWithoutOwner) {
+            true => Renewed::Held { for_: claim.lease },
+            false => renewed,
+        })
     }
 
     /// One atomic operation on a name, which notifies its subscribers; returns how many those are.
@@ -299,7 +308,7 @@ impl Server {
         name: &Arc<str>,
         now: Millis,
         published: &mut Published,
-        step: impl FnOnce(Option<SimEntry>, Moment, &dyn Around) -> Stepped<T>,
+        step: impl FnOnce(Option<SimEntry>, Moment, &dyn MachineContext) -> Stepped<T>,
     ) -> Result<(T, u32)> {
         let clock = self.clock(now);
         let before = self.entries.get(name).cloned();
@@ -310,7 +319,7 @@ impl Server {
             millis: clock.as_nanos() / 1_000_000,
             falls: self.strikes(Bug::TokenFalls, 5),
         };
-        let Step { entry, answer, wake } =
+        let Transition { entry, answer, wake } =
             step(before.clone().filter(|entry| entry.is_live(clock)), clock, &near)?;
         let (last, token) = (self.tokens.get(name).copied().unwrap_or(0), near.token.get());
         if entry != before || token != last {
@@ -329,8 +338,8 @@ impl Server {
         let hears = |subscriber: &Subscriber| {
             *subscriber.name == **name
                 && match wake {
-                    Wake::Nobody => false,
-                    Wake::Everybody => subscriber.waiter.is_none(),
+                    Wake::None => false,
+                    Wake::All => subscriber.waiter.is_none(),
                     Wake::Waiter(waiter) => subscriber.waiter == Some(waiter),
                 }
         };
