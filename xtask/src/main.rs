@@ -1,6 +1,7 @@
-//! The project's own commands: `cargo xtask test|bench|example|soak|sim|deps|ci|setup`.
+//! The project's own commands: `cargo xtask test|bench|example|soak|sim|model|deps|ci|setup`.
 
 mod deps;
+mod model;
 mod redisson;
 mod run;
 mod servers;
@@ -26,6 +27,8 @@ cargo xtask COMMAND
                  at full length, again and again for that long; 60
   sim [ARGS]     runs the library in simulated processes, over a network and a server that
                  misbehave: --seeds N, --seed S to replay one; sim --help: every option
+  model [--long] searches every state that the lanes of a few processes can reach, and prints
+                 how many those are; --long: more callers and faults
   deps           checks the sources and licences of all dependencies, and that those banned
                  in deny.toml are absent
   ci             what a change must pass: .ci/run
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Some("example") => run::example(&rest),
         Some("soak") => soak::soak(&rest),
         Some("sim") => sim::sim(&rest),
+        Some("model") => model::model(&rest),
         Some("deps") => deps::deps(&rest),
         Some("ci") => run::ci(),
         Some("setup") => run::setup(),
