@@ -52,3 +52,9 @@ pub(super) fn deeper(budget: Budget) -> World {
         budget,
     )
 }
+
+/// Three processes with a caller each.
+pub(super) fn trio(budget: Budget) -> World {
+    let wait = |process, lease: Option<Duration>| (process, want(lease, false, None), 1, false);
+    World::new(&[wait(0, None), wait(1, Some(LEASE)), wait(2, None)], budget)
+}
