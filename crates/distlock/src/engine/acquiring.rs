@@ -261,7 +261,7 @@ impl Acquiring {
             let env = engine.env.clone();
             let attempt = CallersAttempt { sending, ask: ask.clone(), retry_until, doubt: false };
             let tried = until_answered(&*env, attempt).await;
-            let doubt = |doubt: bool| doubt.then(|| Doubt(Some((engine, lane, ask))));
+            let doubt = |doubt: bool| doubt.then(|| UnsettledStay(Some((engine, lane, ask))));
             match tried {
                 Tried::Won { hold, watched } => Ended::Won(Hold::granted(hold, watched)),
                 Tried::Busy { doubt: is } => Ended::Busy(doubt(is)),
@@ -350,7 +350,7 @@ impl Acquiring {
             Ended::Busy(doubt) => (true, doubt),
             Ended::Failed(_, doubt) => (false, doubt),
         };
-        self.queue(busy, doubt.map(Doubt::take_over).is_some());
+        self.queue(busy, doubt.map(UnsettledStay::take_over).is_some());
         None
     }
 
@@ -507,21 +507,21 @@ pub(super) fn acquire_span(kind: Kind, name: &str) -> tracing::Span {
 /// How a caller's attempt ended.
 enum Ended {
     Won(Hold),
-    Busy(Option<Doubt>),
-    Failed(Error, Option<Doubt>),
+    Busy(Option<UnsettledStay>),
+    Failed(Error, Option<UnsettledStay>),
 }
 
 /// The store may have given the lock although no task knows, or keeps a place in its queue. A caller that waits on takes this over and
 /// asks again under the same id, which clears it up; dropped, the store is told to forget it.
-struct Doubt(Option<(Arc<Engine>, LaneRef, Ask)>);
+struct UnsettledStay(Option<(Arc<Engine>, LaneRef, Ask)>);
 
-impl Doubt {
+impl UnsettledStay {
     fn take_over(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Doubt {
+impl Drop for UnsettledStay {
     fn drop(&mut self) {
         if let Some((engine, lane, ask)) = self.0.take() {
             releasing::disown(&engine, &lane.name, &ask);

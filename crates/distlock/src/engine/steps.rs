@@ -189,12 +189,12 @@ impl Sends for CallersRenewal {
 }
 
 /// A step that a lane tells the store, sent until it is answered.
-struct Telling {
+struct ToldInTurn {
     sending: Sending,
     op: Op<Tasks>,
 }
 
-impl Sends for Telling {
+impl Sends for ToldInTurn {
     /// What the lane wants the store to be told next.
     type Answer = Option<Step<Tasks>>;
 
@@ -233,7 +233,7 @@ pub(super) fn tell(
         let mut next = Some(first);
         while let Some((sending, op)) = next.take() {
             let (engine, lane) = (sending.engine.clone(), sending.lane.clone());
-            let step = until_answered(&*engine.env, Telling { sending, op }).await;
+            let step = until_answered(&*engine.env, ToldInTurn { sending, op }).await;
             next = step.map(|step| (Sending::begin(&engine, &lane, step.id, None), step.op));
         }
     }
